@@ -59,9 +59,11 @@ type row struct {
 	ID       string          `json:"id"`
 	Removed  json.RawMessage `json:"@removed"`
 	Received string          `json:"receivedDateTime"`
-	Read     bool            `json:"isRead"`
-	Draft    bool            `json:"isDraft"`
-	Flag     struct {
+	// MessageID is with angle brackets. It is there only if it was asked for.
+	MessageID string `json:"internetMessageId"`
+	Read      bool   `json:"isRead"`
+	Draft     bool   `json:"isDraft"`
+	Flag      struct {
 		Status string `json:"flagStatus"`
 	} `json:"flag"`
 }

@@ -41,8 +41,8 @@
 //
 // A send is one mail, perhaps with a file attached, handed over as MIME (user: sendMail). Its Message-ID is
 // made of the send's id, as of the kind imap. Graph takes it with 202, and puts it into Sent Items. A
-// refusal is certain only if Graph itself says so: after a 5xx, or without an answer, nobody knows. Graph
-// takes 4 MB, in which a file of 2 MiB has room.
+// refusal is certain only if Graph itself says so: after a 5xx, or without an answer, nobody knows. A mail
+// whose end is unknown is looked for in Sent Items. Graph takes 4 MB, in which a file of 2 MiB has room.
 //
 // The API is described at https://learn.microsoft.com/graph/api/message-delta and in the OpenAPI
 // description openApiDocs/v1.0/Mail.yml of https://github.com/microsoftgraph/msgraph-sdk-powershell.

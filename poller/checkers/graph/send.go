@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/rounds-dev/rounds/poller"
@@ -23,7 +24,7 @@ const (
 	maxFile = 2 << 20
 )
 
-var _ poller.Sender = (*Checker)(nil)
+var _ poller.Tracer = (*Checker)(nil)
 
 // rule is what a send of a file may have.
 func rule() message.FileRule {
@@ -38,7 +39,9 @@ func (c *Checker) Sending(raw json.RawMessage) poller.Sending {
 	if err != nil || config.from == nil {
 		return poller.Sending{}
 	}
-	return email.Sending()
+	sending := email.Sending()
+	sending.Doubt = poller.DoubtTraces
+	return sending
 }
 
 // PrepareSend takes a text or a file to an address, see email.Prepare.
@@ -142,4 +145,30 @@ func (m *mailbox) send(ctx context.Context, body []byte) (*poller.CheckError, er
 		return nil, poller.Refused("size", "Microsoft Graph does not take such a long mail")
 	}
 	return nil, fetch.SendStatusError(who, response)
+}
+
+// Trace looks into Sent Items for the mail of a send, by its Message-ID.
+func (c *Checker) Trace(ctx context.Context, r poller.SendRequest) (sent poller.Sent, found bool, err error) {
+	config, err := c.form.Read(r.Config)
+	if err != nil {
+		return sent, false, poller.ConfigError(err)
+	}
+	if config.from == nil {
+		return sent, false, nil
+	}
+	id := email.MessageID(r.ID, config.from.Address)
+	query := "?$select=internetMessageId&$top=1&$filter=" + strings.ReplaceAll(url.QueryEscape("internetMessageId eq '<"+strings.ReplaceAll(id, "'", "''")+">'"), "+", "%20")
+	failed := c.signedIn(ctx, r.Account, config, func(m *mailbox) *poller.CheckError {
+		var page changes
+		_, failed := m.get(ctx, m.call("/mailFolders/sentitems/messages"+query), pageLimits(), &page)
+		found = failed == nil && len(page.Value) > 0 && page.Value[0].MessageID == "<"+id+">"
+		return failed
+	})
+	if failed != nil {
+		return sent, false, failed
+	}
+	if found {
+		sent.VendorID = id
+	}
+	return sent, found, nil
 }

@@ -171,3 +171,25 @@ func TestTheLargestFile(t *testing.T) {
 		t.Errorf("%d bytes", len(one.File))
 	}
 }
+
+// A mail whose end is unknown is found in Sent Items, if Graph has it.
+func TestTrace(t *testing.T) {
+	g := graphd.New(graphd.Options{})
+	j := judging(t, g)
+	c := New(fetch.New(fetch.Options{Transport: j}), issued{g})
+	r := poller.SendRequest{Account: "a", Config: sendingConfig("https://graph.microsoft.com"), ID: "s1", Peer: "anna@example.org", Type: "text", Data: json.RawMessage(`{"text":"x"}`)}
+	if _, found, err := c.Trace(t.Context(), r); found || err != nil {
+		t.Errorf("before: found %t, %v", found, err)
+	}
+	g.Fail("a", graphd.Fault{Step: "send", Times: 1, Takes: true, Status: 504})
+	if _, err := c.Send(t.Context(), r); err == nil {
+		t.Error("the end is known")
+	}
+	if sent, found, err := c.Trace(t.Context(), r); !found || err != nil || sent.VendorID != "s1.rounds@example.com" {
+		t.Errorf("after: found %t, %+v, %v", found, sent, err)
+	}
+	g.Fail("a", graphd.Fault{Step: "list", Status: 503, Code: "x"})
+	if _, found, err := c.Trace(t.Context(), r); found || err == nil {
+		t.Errorf("away: found %t, %v", found, err)
+	}
+}

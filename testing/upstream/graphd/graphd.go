@@ -211,8 +211,11 @@ func (g *Graph) DeliverAt(account, raw string, at time.Time) string {
 // add adds a mail to a folder.
 func (b *mailbox) add(folder, raw string, at time.Time) *mail {
 	m := &mail{n: len(b.mails) + 1, id: ID(b.account, len(b.mails)+1), folder: folder, at: at.UTC().Truncate(time.Second), raw: []byte(raw)}
-	if _, rest, ok := strings.Cut("\r\n"+raw, "\r\nMessage-ID: "); ok {
-		m.internet, _, _ = strings.Cut(rest, "\r\n")
+	head, _, _ := strings.Cut(raw, "\r\n\r\n")
+	for line := range strings.SplitSeq(head, "\r\n") {
+		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "Message-ID") {
+			m.internet = strings.TrimSpace(value)
+		}
 	}
 	b.mails = append(b.mails, m)
 	b.arrived = append(b.arrived, arrival{folder, m})
