@@ -32,6 +32,7 @@ func startFileParty(t *testing.T, kind string, spell ilink.Spelling) checktest.F
 	t.Cleanup(stop)
 	client := checktest.Client(t, fetch.Options{})
 	numbers := make(map[string]int) // by the message's data
+	var last poller.Message
 	fault := func(name string, f ilinkd.Fault, kind poller.ErrorKind, code string) checktest.FileFault {
 		return checktest.FileFault{Name: name, Kind: kind, Code: code, Cuts: f.Cut, Hangs: f.Hang, Endless: f.Endless, Break: func(string) { w.Fail(ilinkd.Download, f) }}
 	}
@@ -46,8 +47,8 @@ func startFileParty(t *testing.T, kind string, spell ilink.Spelling) checktest.F
 			n := w.SendFile(tokenOf(account), kind, ilink.File{Name: "报价.pdf", Data: data, Spell: spell})
 			raw := w.Message(tokenOf(account), n)
 			numbers[string(raw)] = n
-			m, _ := readMessage(raw)
-			return m
+			last, _ = readMessage(raw)
+			return last
 		},
 		Forget: func(account string, m poller.Message) { w.ForgetFile(tokenOf(account), numbers[string(m.Data)]) },
 		Heal:   func(string) { w.Heal() },
@@ -66,12 +67,28 @@ func startFileParty(t *testing.T, kind string, spell ilink.Spelling) checktest.F
 		Secrets: []string{tokenOf("a"), tokenOf("many1"), "encrypted_query_param"},
 	}
 	if spell != ilink.Unencrypted {
-		party.Faults = append(party.Faults,
-			fault("garbage", ilinkd.Fault{Garbage: true}, poller.Protocol, "file_length"),
-			fault("other bytes", ilinkd.Fault{Body: strings.Repeat("x", 4096)}, poller.Protocol, "file_padding"),
-		)
+		other := fault("other bytes", ilinkd.Fault{}, poller.Protocol, "file_padding")
+		other.Break = func(string) { w.Fail(ilinkd.Download, ilinkd.Fault{Body: unpadded(t, &last)}) }
+		party.Faults = append(party.Faults, fault("garbage", ilinkd.Fault{Garbage: true}, poller.Protocol, "file_length"), other)
 	}
 	return party
+}
+
+// unpadded returns what a message's key decrypts to zeros, which are no padding. Of other bytes, one in 256
+// would be.
+func unpadded(t *testing.T, m *poller.Message) string {
+	t.Helper()
+	key, _, failed := mediaOf(m)[0].key()
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := make([]byte, aes.BlockSize)
+	block.Encrypt(zeros, zeros)
+	return strings.Repeat(string(zeros), 256)
 }
 
 func TestFileSuite(t *testing.T) {
