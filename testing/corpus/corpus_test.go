@@ -29,6 +29,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/callback"
+	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -131,6 +132,18 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 				return scan.Told{Status: "wait"}, nil
 			},
 		},
+		Mailbox: []mailbox.Server{{
+			Kind: "feed", Validate: func(string) error { return nil }, Config: mailbox.ConfigOfIMAP,
+			Own:   func(json.RawMessage) (string, []string) { return "", nil },
+			Hosts: func(string) []string { return []string{"192.0.2.1:993"} },
+			Begin: func(context.Context, string, string, string) (*mailbox.Pending, error) {
+				return &mailbox.Pending{Page: "https://192.0.2.1/consent", UserCode: "ABCD", Interval: time.Second}, nil
+			},
+			Poll: func(context.Context, *mailbox.Pending) (*mailbox.Grant, bool, error) { return nil, false, nil },
+			Exchange: func(context.Context, *mailbox.Pending, string, string, string) (*mailbox.Grant, error) {
+				return nil, mailbox.ErrState
+			},
+		}},
 		Reload: func(context.Context) (api.Reloaded, error) { return api.Reloaded{}, nil },
 		Files:  carrying{},
 		Demo: &api.Demo{
