@@ -24,6 +24,25 @@ type Fault struct {
 	Exists int         // IDLE says so often that there are mails, though there are no more
 
 	CutBody bool // FETCH ends the connection in the middle of a text of 100,000 bytes
+
+	Times int // how often that happens, unless it hangs; 0: until Heal
+}
+
+// at reports whether the fault happens at a step.
+func (f *Fault) at(step string) bool {
+	switch {
+	case f.Hang != "":
+		return step == f.Hang
+	case f.Login != nil:
+		return step == "login"
+	case f.Select != nil:
+		return step == "select" || step == "status"
+	case f.Search != "":
+		return step == "search"
+	case f.Exists > 0:
+		return step == "idle"
+	}
+	return step == "fetch"
 }
 
 // Fail sets an account's fault and replaces an earlier one.
@@ -40,6 +59,13 @@ func (s *Server) Heal(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.account(name).heal()
+}
+
+// Failing reports whether an account has a fault, which may happen again.
+func (s *Server) Failing(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account(name).fault != nil
 }
 
 func (a *account) heal() {
@@ -63,16 +89,22 @@ type session struct {
 func (s *session) fault(step string) Fault {
 	s.server.mu.Lock()
 	a := s.server.account(s.name)
-	f, healed := a.fault, a.healed
-	s.server.mu.Unlock()
-	if f == nil {
+	if a.fault == nil {
+		s.server.mu.Unlock()
 		return Fault{}
 	}
+	f, healed := *a.fault, a.healed
+	if f.Times > 0 && f.Hang == "" && f.at(step) {
+		if a.fault.Times--; a.fault.Times == 0 {
+			a.heal()
+		}
+	}
+	s.server.mu.Unlock()
 	if f.Hang == step {
 		<-healed
 		return Fault{}
 	}
-	return *f
+	return f
 }
 
 // Login accepts every account.
@@ -148,6 +180,8 @@ func (s *session) Select(name string, o *imap.SelectOptions) (*imap.SelectData, 
 	s.server.id = id
 	s.server.opened = append(s.server.opened, name)
 	s.server.mu.Unlock()
+	s.server.boxes.RLock()
+	defer s.server.boxes.RUnlock()
 	data, err := s.UserSession.Select(name, o)
 	return data, missing(name, err)
 }
@@ -157,6 +191,8 @@ func (s *session) Status(name string, o *imap.StatusOptions) (*imap.StatusData, 
 	if f := s.fault("status"); f.Select != nil {
 		return nil, f.Select
 	}
+	s.server.boxes.RLock()
+	defer s.server.boxes.RUnlock()
 	data, err := s.UserSession.Status(name, o)
 	return data, missing(name, err)
 }

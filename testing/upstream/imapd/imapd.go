@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -34,11 +35,14 @@ type Server struct {
 	Port  int            // of 127.0.0.1
 	Roots *x509.CertPool // the authority of its certificate
 
-	options Options
-	server  *imapserver.Server
-	done    chan struct{}
+	options  Options
+	settings *tls.Config
+	server   *imapserver.Server
+	done     chan struct{}
+	boxes    sync.RWMutex // while a mailbox is made anew nobody opens one
 
 	mu       sync.Mutex
+	byes     int // connections that are refused
 	accounts map[string]*account
 	logins   int
 	id       string
@@ -86,39 +90,83 @@ func StartWith(o Options) (*Server, error) {
 	if certificate.Leaf != nil {
 		s.Roots.AddCert(certificate.Leaf)
 	}
-	settings := &tls.Config{Certificates: []tls.Certificate{certificate}}
-	listener, err := net.Listen("tcp4", cmp.Or(o.Address, "127.0.0.1:0"))
-	if err != nil {
+	s.settings = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	if err := s.listen(cmp.Or(o.Address, "127.0.0.1:0")); err != nil {
 		return nil, err
+	}
+	return s, nil
+}
+
+// listen serves at an address.
+func (s *Server) listen(address string) error {
+	listener, err := net.Listen("tcp4", address)
+	if err != nil {
+		return err
 	}
 	s.Port = listener.Addr().(*net.TCPAddr).Port
 	options := &imapserver.Options{
-		NewSession: func(conn *imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
-			session := &session{server: s, conn: conn}
-			if o.Connected != nil {
-				session.ended = o.Connected(conn.NetConn())
-			}
-			return session, nil, nil
-		},
+		NewSession:   s.greet,
 		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapListExtended: {}, imap.CapSpecialUse: {}},
 		Logger:       log.New(io.Discard, "", 0),
-		InsecureAuth: o.Encryption != "starttls", // of TLS below identified it does not know
+		InsecureAuth: s.options.Encryption != "starttls", // of TLS below identified it does not know
 	}
-	switch o.Encryption {
+	switch s.options.Encryption {
 	case "implicit":
-		listener = identified{tls.NewListener(listener, settings)}
+		listener = identified{tls.NewListener(listener, s.settings)}
 	case "none":
 		listener = identified{listener}
 	case "starttls":
-		options.TLSConfig = settings
+		options.TLSConfig = s.settings
 	}
-	s.server = imapserver.New(options)
+	server, done := imapserver.New(options), make(chan struct{})
+	s.server, s.done = server, done
 	go func() {
-		defer close(s.done)
-		_ = s.server.Serve(listener)
+		defer close(done)
+		_ = server.Serve(listener)
 	}()
-	return s, nil
+	return nil
 }
+
+// greet begins a session, or refuses it.
+func (s *Server) greet(conn *imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
+	s.mu.Lock()
+	refused := s.byes > 0
+	if refused {
+		s.byes--
+	}
+	s.mu.Unlock()
+	if refused {
+		return nil, nil, &imap.Error{Type: imap.StatusResponseTypeBye, Text: "Too many connections from your address"}
+	}
+	session := &session{server: s, conn: conn}
+	if s.options.Connected != nil {
+		session.ended = s.options.Connected(conn.NetConn())
+	}
+	return session, nil, nil
+}
+
+// Refuse has the server greet the next n connections with BYE, since there are too many.
+func (s *Server) Refuse(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byes = n
+}
+
+// Refusing reports whether the server refuses the next connection.
+func (s *Server) Refusing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byes > 0
+}
+
+// Down ends all connections, and refuses new ones until Up. The mailboxes stay.
+func (s *Server) Down() {
+	_ = s.server.Close()
+	<-s.done
+}
+
+// Up serves again after Down, at the same address.
+func (s *Server) Up() error { return s.listen(fmt.Sprintf("127.0.0.1:%d", s.Port)) }
 
 // Close ends the server and cuts off what is under way.
 func (s *Server) Close() {
@@ -127,8 +175,7 @@ func (s *Server) Close() {
 		a.heal()
 	}
 	s.mu.Unlock()
-	_ = s.server.Close()
-	<-s.done
+	s.Down()
 }
 
 // Post adds n mails to an account.
@@ -205,6 +252,49 @@ func (s *Server) Recreate(name string) error {
 	}
 	a.posted = 0
 	return a.user.Create("INBOX", nil)
+}
+
+// Renumber gives the mails of a mailbox other UIDs under another UIDVALIDITY, as a server does whose
+// index is lost, and cuts off the account's connections.
+func (s *Server) Renumber(name, mailbox string) error {
+	s.mu.Lock()
+	user := s.account(name).user
+	s.mu.Unlock()
+	s.boxes.Lock()
+	err := renumber(user, mailbox)
+	s.boxes.Unlock()
+	s.Cut(name)
+	return err
+}
+
+func renumber(user *imapmemserver.User, mailbox string) error {
+	const anew = "made anew"
+	if err := user.Create(anew, nil); err != nil {
+		return err
+	}
+	box := imapmemserver.NewUserSession(user)
+	data, err := box.Select(mailbox, &imap.SelectOptions{})
+	if err != nil {
+		return err
+	}
+	if data.NumMessages > 0 {
+		if _, err := box.Copy(imap.UIDSet{{Start: 1, Stop: 0}}, anew); err != nil {
+			return err
+		}
+	}
+	return errors.Join(box.Close(), user.Delete(mailbox), user.Rename(anew, mailbox, nil))
+}
+
+// UIDValidity returns the UIDVALIDITY of a mailbox, which exists.
+func (s *Server) UIDValidity(name, mailbox string) uint32 {
+	s.mu.Lock()
+	user := s.account(name).user
+	s.mu.Unlock()
+	data, err := user.Status(mailbox, &imap.StatusOptions{UIDValidity: true})
+	if err != nil {
+		panic(err)
+	}
+	return data.UIDValidity
 }
 
 // Logins returns how many logins were tried.
