@@ -217,6 +217,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "the dashboard at more widths, and while a poller is killed" env -C testing/browser go test -count=1 -tags night .
 	run "every fault of chaos, seed $seed" go run -C testing/chaos . --for 10m --seed "$seed"
 	run "a service of which soak must find that it doubles sends" go test -count=1 -tags night ./testing/soak -run '^TestADoubledSendIsFound$'
+	run "a mail server of which soak must find that it hides and doubles mails" go test -count=1 -tags night ./testing/soak -run '^TestSpoiledMailIsFound$'
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
 	run "files in a bucket of a real S3 server" env -C testing/s3 go test -count=1 -tags night .

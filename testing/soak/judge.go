@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 	"github.com/rounds-dev/rounds/testing/upstream/wecom"
 	"github.com/rounds-dev/rounds/testing/wecomtest"
 )
@@ -49,6 +52,7 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 	began := time.Now()
 	counted, parked := tally{}, map[string]string(nil)
 	var weixin, telegrams sum
+	var mails mailSum
 	for {
 		if counted, err = e.count(ctx, ring, ids); err != nil {
 			return nil, err
@@ -59,14 +63,17 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 		if weixin, telegrams, err = e.bots.count(ctx, ring); err != nil {
 			return nil, err
 		}
+		if mails, err = e.mails.count(ctx, ring); err != nil {
+			return nil, err
+		}
 		ended, err := e.sendsEnded(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if ended && counted.lost+weixin.behind+telegrams.behind == 0 && e.onlyDoomed(parked) || time.Since(began) > endsWithin {
+		if ended && counted.lost+weixin.behind+telegrams.behind+mails.missing == 0 && e.onlyDoomed(parked) || time.Since(began) > cmp.Or(e.patience, endsWithin) {
 			break
 		}
-		for _, id := range append(weixin.late, telegrams.late...) { // they wait after failures
+		for _, id := range slices.Concat(weixin.late, telegrams.late, mails.late) { // they wait after failures
 			if err := e.world.Nudge(ctx, id); err != nil {
 				return nil, err
 			}
@@ -94,6 +101,7 @@ func (e *endurance) judge(ctx context.Context) ([]finding, error) {
 		findings = append(findings, o.finding())
 	}
 	findings = append(findings, e.bots.findings(weixin, telegrams, parked, e.short(), kindsOfErrors()+e.kindsOfSendErrors())...)
+	findings = append(findings, e.mails.findings(mails, e.short())...)
 	return append(findings, []finding{
 		{"every message of every healthy account is in the streams once",
 			fmt.Sprintf("%d posted to %d accounts; %d lost, %d doubled, %d made up; all settled %v after the end", counted.posted, len(ids), counted.lost, counted.doubled, counted.strange, caughtUp),
@@ -168,7 +176,7 @@ func (e *endurance) onlyDoomed(parked map[string]string) bool {
 // leaks looks for secrets in what the processes wrote. Records hold only their names.
 func (e *endurance) leaks() string {
 	for _, p := range append(e.world.Pollers, e.world.Main) {
-		for _, text := range []string{"the-secret-of-", "an-old-secret", "corpsecret=", "access_token="} {
+		for _, text := range []string{"the-secret-of-", "an-old-secret", "corpsecret=", "access_token=", imapd.Password} {
 			if strings.Contains(p.Log(), text) {
 				return fmt.Sprintf("%q in the log of %s", text, p.Name)
 			}
@@ -180,23 +188,31 @@ func (e *endurance) leaks() string {
 // foundBy counts the messages in the streams by account and by number.
 func foundBy(ctx context.Context, ring *circulate.Ring, number func(kind string, data json.RawMessage) int) (map[string]map[int]int, error) {
 	found := make(map[string]map[int]int)
+	err := eachFound(ctx, ring, func(m circulate.Found) {
+		if found[m.Account] == nil {
+			found[m.Account] = make(map[int]int)
+		}
+		found[m.Account][number(m.Kind, json.RawMessage(m.Message.Data))]++
+	})
+	return found, err
+}
+
+// eachFound calls do with each message in the streams.
+func eachFound(ctx context.Context, ring *circulate.Ring, do func(circulate.Found)) error {
 	for shard := range ring.Shards() {
 		for after := circulate.StreamStart; ; {
 			page, err := ring.Streams().Messages(ctx, shard, after, 1000)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if len(page) == 0 {
 				break
 			}
 			for _, m := range page {
-				if found[m.Account] == nil {
-					found[m.Account] = make(map[int]int)
-				}
-				found[m.Account][number(m.Kind, json.RawMessage(m.Message.Data))]++
+				do(m)
 				after = m.Position
 			}
 		}
 	}
-	return found, nil
+	return nil
 }

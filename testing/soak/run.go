@@ -12,11 +12,14 @@ import (
 )
 
 type plan struct {
-	length   time.Duration
-	accounts int
-	seed     uint64
-	binary   string // of the program; empty: it is built
-	onlyCuts bool   // all that goes wrong with sends is that answers are cut
+	length      time.Duration
+	accounts    int
+	seed        uint64
+	binary      string // of the program; empty: it is built
+	onlyCuts    bool   // all that goes wrong with sends is that answers are cut
+	mailboxes   int
+	spoilsMails bool          // each account that does not remember mails never gets its second one, and gets its third one twice
+	patience    time.Duration // how long the last messages may take; 0: endsWithin
 }
 
 const (
@@ -41,6 +44,7 @@ type endurance struct {
 	kills             int
 	ticks, posts      int
 	bots              *bots
+	mails             *mailboxes
 	outlets           []*outlet
 	sends             int
 }
@@ -55,9 +59,13 @@ func run(ctx context.Context, dir string, p plan) (findings []finding, err error
 		return nil, err
 	}
 	defer e.bots.close()
+	if e.mails, err = newMailboxes(e.random, p.mailboxes, p.spoilsMails); err != nil {
+		return nil, err
+	}
+	defer e.mails.server.Close()
 	e.world, err = wecomtest.Open(ctx, dir, wecomtest.Options{
 		Corps: []wecomtest.Corp{e.calm, e.busy, e.wrong}, Every: every, Pollers: pollers, OnSync: e.seen.sync,
-		Settings: append(e.bots.settings(), fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)),
+		Settings: append(e.bots.settings(), e.mails.setting(), fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)),
 		Redis:    []redistest.Option{redistest.WithAOF()}, Binary: p.binary,
 	})
 	defer e.world.Close()
@@ -65,12 +73,16 @@ func run(ctx context.Context, dir string, p plan) (findings []finding, err error
 		return nil, err
 	}
 	records, n := e.bots.records()
-	if err := e.world.Import(ctx, records, n); err != nil {
+	e.mails.write(records)
+	if err := e.world.Import(ctx, records, n+len(e.mails.accounts)); err != nil {
 		return nil, err
 	}
 	e.outlets = e.newOutlets()
 	e.world.Fake.LimitCalls(e.busy.ID, busyCalls)
 	if err := e.post(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.mails.heal(); err != nil {
 		return nil, err
 	}
 	e.bots.heal()
@@ -97,13 +109,19 @@ func (e *endurance) post(ctx context.Context) error {
 				return err
 			}
 			e.bots.post()
-			if e.posts++; e.posts%sendEvery == 0 {
+			if e.posts++; e.posts%mailEvery == 0 {
+				e.mails.post()
+			}
+			if e.posts%sendEvery == 0 {
 				if err := e.send(ctx); err != nil {
 					return err
 				}
 			}
 		case <-faults.C:
 			e.breakSomething()
+			if err := e.mails.breakSomething(); err != nil {
+				return err
+			}
 			if e.ticks++; e.short() && e.ticks%3 > 0 {
 				break // or bots fail several times in a row, and wait long
 			}

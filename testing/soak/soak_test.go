@@ -10,7 +10,7 @@ import (
 // TestSoak is a short run with fewer accounts.
 func TestSoak(t *testing.T) {
 	redistest.LookPath(t)
-	findings, err := run(t.Context(), t.TempDir(), plan{length: 20 * time.Second, accounts: 120, seed: 1})
+	findings, err := run(t.Context(), t.TempDir(), plan{length: 20 * time.Second, accounts: 120, mailboxes: 40, seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
