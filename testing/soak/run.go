@@ -119,7 +119,7 @@ func (e *endurance) post(ctx context.Context) error {
 			}
 		case <-faults.C:
 			e.breakSomething()
-			if err := e.mails.breakSomething(); err != nil {
+			if err := e.mails.breakSomething(e.short()); err != nil {
 				return err
 			}
 			if e.ticks++; e.short() && e.ticks%3 > 0 {
