@@ -97,6 +97,7 @@ type hold struct {
 	timers  []*time.Timer
 
 	ticket    atomic.Pointer[string]     // the claim's, as of its last write
+	ended     atomic.Int64               // calls that have ended
 	beginning atomic.Pointer[time.Timer] // it has a place among the calls that begin
 	since     atomic.Int64               // when a call has reached the third party, unix ns; 0: not yet
 	acquitted bool                       // its strikes were cleared; only the watch reads it
@@ -122,7 +123,7 @@ func (h *hold) begin() time.Duration {
 		h.timers = append(h.timers, time.AfterFunc(suspectHeld, f.cleared))
 	}
 	h.renewed, h.fresh = time.Now(), true
-	f.cleanups.begun = h.begun
+	f.cleanups.begun = h.reached
 	return f.flights.held.gate.pass(h.renewed) // many accounts may be claimed at once
 }
 
@@ -164,6 +165,19 @@ func (h *hold) begun() {
 	}
 }
 
+// reached notes that the call has reached its third party. If it is still held after a while, what the
+// account shares with others is well: the end of the hold may be minutes away.
+func (h *hold) reached() {
+	h.begun()
+	if t, ended := h.f.flights.troubles, h.ended.Load(); t.active.Load() {
+		time.AfterFunc(leaseHeld, func() {
+			if h.ended.Load() == ended {
+				t.succeeded(h.f.record)
+			}
+		})
+	}
+}
+
 // bounds gives each call a check id of its own: many may be made under one claim.
 func (h *hold) bounds() (id string, lasts, timeout time.Duration) {
 	if id = h.f.checkID; h.made > 0 {
@@ -188,6 +202,7 @@ func (h *hold) times() (lasts, timeout time.Duration) {
 func (h *hold) judge(page Result, err error) (wait time.Duration, again bool, failed error) {
 	f, took := h.f, time.Since(h.called)
 	h.begun()
+	h.ended.Add(1)
 	h.fresh = err != nil
 	end := endNothing
 	switch {

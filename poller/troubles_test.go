@@ -200,3 +200,46 @@ func TestThrottledAccountPausesItsHost(t *testing.T) {
 		}
 	})
 }
+
+// TestAHeldCallSaysThatItsHostIsWell has a host that holds calls for minutes fail for half a minute. The
+// accounts do not wait until the first of them has been held to the end.
+func TestAHeldCallSaysThatItsHostIsWell(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		ids := names("a", 40)
+		for _, id := range ids {
+			w.registerRecord(id, fmt.Sprintf(`{"id":%q,"kind":"scripted","cadence":"every 0","config":{"host":"down","hold":120}}`, id))
+		}
+		var broken atomic.Bool
+		cut := make(chan struct{})
+		w.checker.check = func(ctx context.Context, r poller.Request) (poller.Result, error) {
+			if broken.Load() {
+				return poller.Result{}, unavailable
+			}
+			poller.Begun(ctx)
+			select {
+			case <-cut:
+				if broken.Load() {
+					return poller.Result{}, unavailable
+				}
+			case <-ctx.Done():
+			}
+			select {
+			case <-time.After(r.Hold):
+			case <-ctx.Done():
+			}
+			return poller.Result{}, ctx.Err()
+		}
+		stop := w.startHolding(poller.Config{})
+		time.Sleep(10 * time.Second)
+		broken.Store(true)
+		close(cut)
+		time.Sleep(30 * time.Second)
+		broken.Store(false)
+		healed := time.Now()
+		time.Sleep(40 * time.Second)
+		if last := w.checker.lastFirst(ids, healed); last.IsZero() || last.Sub(healed) > 30*time.Second {
+			t.Errorf("the last account was held again %v after the end", last.Sub(healed))
+		}
+		stop()
+	})
+}
