@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
@@ -116,31 +115,9 @@ func beginMail(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sent := map[string]any{"id": posted.Get("id"), "redirect_uri": v.backFromMail()}
-	for _, name := range []string{"provider", "user", "host", "cadence"} {
-		if value := strings.TrimSpace(posted.Get(name)); value != "" {
-			sent[name] = value
-		}
-	}
-	labels, faults := labelsOf(posted)
-	if len(labels) > 0 {
-		sent["labels"] = labels
-	}
-	for _, f := range faults {
-		s.Faults["labels"] = v.lang.text("edit.nolabel", f.Message)
-	}
-	if len(s.Faults) > 0 {
-		return "", &again{status: http.StatusUnprocessableEntity, data: s}
-	}
 	var l api.MailLogin
-	err = v.do(http.MethodPost, "/v1/mail/logins", sent, &l)
-	switch refused := refusedFor(err); {
-	case refusedFor(err, http.StatusForbidden) != nil:
-		return "", err
-	case refused != nil:
-		s.blame(refused)
-		return "", &again{status: refused.Status, data: s}
-	case err != nil:
+	sent := map[string]any{"id": posted.Get("id"), "redirect_uri": v.backFromMail()}
+	if err := s.begin(v, s, "/v1/mail/logins", sent, []string{"provider", "user", "host", "cadence"}, &l); err != nil {
 		return "", err
 	}
 	at := digestOf(l.Login)

@@ -80,8 +80,18 @@ func beginScan(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sent := map[string]any{"id": id}
-	for _, name := range []string{"cadence", "base_url"} {
+	var l api.Login
+	if err := s.begin(v, s, "/v1/weixin/logins", map[string]any{"id": id}, []string{"cadence", "base_url"}, &l); err != nil {
+		return "", err
+	}
+	return link(scanPath, "at", v.storeLogin(l.Login)), nil
+}
+
+// begin begins a sign-in with what was posted: the named fields that are filled in, and the labels. form
+// is the page's data if it is shown again.
+func (s *signingIn) begin(v *visit, form any, path string, sent map[string]any, names []string, reply any) error {
+	posted := v.r.PostForm
+	for _, name := range names {
 		if value := strings.TrimSpace(posted.Get(name)); value != "" {
 			sent[name] = value
 		}
@@ -94,20 +104,17 @@ func beginScan(v *visit) (string, error) {
 		s.Faults["labels"] = v.lang.text("edit.nolabel", f.Message)
 	}
 	if len(s.Faults) > 0 {
-		return "", &again{status: http.StatusUnprocessableEntity, data: s}
+		return &again{status: http.StatusUnprocessableEntity, data: form}
 	}
-	var l api.Login
-	err = v.do(http.MethodPost, "/v1/weixin/logins", sent, &l)
+	err := v.do(http.MethodPost, path, sent, reply)
 	switch refused := refusedFor(err); {
 	case refusedFor(err, http.StatusForbidden) != nil:
-		return "", err
+		return err
 	case refused != nil:
 		s.blame(refused)
-		return "", &again{status: refused.Status, data: s}
-	case err != nil:
-		return "", err
+		return &again{status: refused.Status, data: form}
 	}
-	return link(scanPath, "at", v.storeLogin(l.Login)), nil
+	return err
 }
 
 // blame puts the API's faults at the fields to which they belong.
