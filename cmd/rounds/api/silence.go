@@ -29,27 +29,23 @@ type silence struct {
 // ends the watch.
 func (s silence) watch(ctx context.Context) (context.Context, context.CancelFunc) {
 	watched, cancel := context.WithCancelCause(ctx)
-	done, stop := context.WithCancel(ctx)
 	go func() {
 		timer := time.NewTimer(s.first)
 		defer timer.Stop()
 		for {
 			select {
-			case <-done.Done():
+			case <-watched.Done():
 				return
 			case <-timer.C:
 			}
-			if s.ended(done) {
+			if s.ended(watched) {
 				cancel(errSilent)
 				return
 			}
 			timer.Reset(s.first)
 		}
 	}()
-	return watched, func() {
-		stop()
-		cancel(nil)
-	}
+	return watched, func() { cancel(nil) }
 }
 
 // ended reports whether Redis does not answer in time. An error is an answer.
@@ -62,6 +58,7 @@ func (s silence) ended(ctx context.Context) bool {
 // answering lets next answer, and watches Redis while it makes a page. A call of Redis cannot be ended
 // before its time-out, so the page that says why there is none does not wait for it.
 func (s *Server) answering(next http.Handler) http.Handler {
+	page := s.recovered(next) // in the page's own goroutine, whose stack a panic's log has
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.isPage(r) || !wantsPage(r) {
 			next.ServeHTTP(w, r)
@@ -70,7 +67,7 @@ func (s *Server) answering(next http.Handler) http.Handler {
 		ctx, stop := s.silence.watch(r.Context())
 		defer stop()
 		made := make(chan *madePage, 1)
-		go func() { made <- makePage(next, r.WithContext(ctx)) }()
+		go func() { made <- makePage(page, r.WithContext(ctx)) }()
 		select {
 		case page := <-made:
 			page.write(w)
@@ -85,7 +82,7 @@ type madePage struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	panic  any
+	panic  any // with which the connection is cut
 }
 
 func makePage(next http.Handler, r *http.Request) (p *madePage) {
