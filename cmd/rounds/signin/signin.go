@@ -55,7 +55,7 @@ type Pages struct {
 
 // NewPages returns the pages. An error means that the embedded template is wrong.
 func NewPages(o Options) (*Pages, error) {
-	page, err := template.ParseFS(assets, "assets/signin.html")
+	page, err := template.ParseFS(assets, "assets/signin.html", "assets/head.html")
 	if err != nil {
 		return nil, fmt.Errorf("sign-in page: %w", err)
 	}
@@ -236,26 +236,31 @@ const awayReload = 5
 // reason and since when, and that loads again by itself until that is over. A zero time is
 // not shown. It is for requests that cannot be authenticated meanwhile.
 func Away(w http.ResponseWriter, r *http.Request, reason string, since time.Time) {
-	page, err := template.ParseFS(assets, "assets/away.html")
-	if err != nil {
-		http.Error(w, reason, http.StatusServiceUnavailable)
-		return
-	}
 	t := textFor(r)
-	reason = locale.Asked(r.Header).Translate(reason)
 	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Language", t.Lang)
 	h.Set("Vary", "Accept-Language")
-	h.Set("Content-Security-Policy", policy)
 	h.Set("Refresh", fmt.Sprint(awayReload))
 	h.Set("Retry-After", fmt.Sprint(awayReload))
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = page.Execute(w, struct { // a caller that has gone needs no answer
+	alone(w, http.StatusServiceUnavailable, "away.html", t, struct {
 		T      text
 		Reason string
 		Since  time.Time
-	}{t, reason, since.UTC()})
+	}{t, locale.Asked(r.Header).Translate(reason), since.UTC()})
+}
+
+// alone writes a page that needs no Pages.
+func alone(w http.ResponseWriter, status int, file string, t text, data any) {
+	page, err := template.ParseFS(assets, "assets/"+file, "assets/head.html")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", t.Lang)
+	h.Set("Content-Security-Policy", policy)
+	w.WriteHeader(status)
+	_ = page.Execute(w, data) // a caller that has gone needs no answer
 }
 
 // FromElsewhere reports whether a browser follows a link on another site, in a chat or in a mail to a page
@@ -271,25 +276,16 @@ func FromElsewhere(r *http.Request) bool {
 // that request comes from this service. The browser goes there by itself if unasked is true, or else
 // once its user has said so.
 func Onward(w http.ResponseWriter, r *http.Request, unasked bool) {
-	page, err := template.ParseFS(assets, "assets/onward.html")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	t, status := textFor(r), http.StatusForbidden
 	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Language", t.Lang)
 	h.Set("Vary", "Accept-Language, Sec-Fetch-Site")
-	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if unasked {
 		status = http.StatusOK
 		h.Set("Refresh", "0; url="+r.URL.RequestURI())
 	}
-	w.WriteHeader(status)
-	_ = page.Execute(w, struct { // a caller that has gone needs no answer
+	alone(w, status, "onward.html", t, struct {
 		T    text
 		Next string
 	}{t, r.URL.RequestURI()})

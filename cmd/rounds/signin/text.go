@@ -20,6 +20,12 @@ type text struct {
 	OnwardTitle, Linked, Open string // of the page to which a link from elsewhere leads
 }
 
+// head is what every page begins with.
+type head struct{ Lang, Title string }
+
+// Head returns the beginning of a page with a title.
+func (t text) Head(title string) head { return head{t.Lang, title} }
+
 // texts returns all languages. The first one is the default.
 func texts() []text {
 	return []text{{
