@@ -60,17 +60,22 @@ type LoginHold struct {
 
 func (h LoginHold) time() time.Duration { return time.Duration(h.Hold) * time.Second }
 
+// loginOperations returns what describes the operations of sign-ins under a path.
+func loginOperations(under string) func(id, method, path, summary, description string, status int, errors ...int) huma.Operation {
+	return func(id, method, path, summary, description string, status int, errors ...int) huma.Operation {
+		return huma.Operation{
+			OperationID: id, Method: method, Path: under + path, Tags: []string{"accounts"}, Summary: summary, Description: description,
+			DefaultStatus: status, MaxBodyBytes: 16 << 10, SkipValidateBody: true, Errors: append([]int{401, 422, 503}, errors...),
+		}
+	}
+}
+
 // loginRoutes adds the routes that sign WeChat accounts in, if there is where to do that.
 func (s *Server) loginRoutes(api huma.API) {
 	if s.logins == nil {
 		return
 	}
-	operation := func(id, method, path, summary, description string, status int, errors ...int) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: method, Path: "/v1/weixin/logins" + path, Tags: []string{"accounts"}, Summary: summary, Description: description,
-			DefaultStatus: status, MaxBodyBytes: 16 << 10, SkipValidateBody: true, Errors: append([]int{401, 422, 503}, errors...),
-		}
-	}
+	operation := loginOperations("/v1/weixin/logins")
 	answer(s, api, "begin sign-in", operation("begin-weixin-login", http.MethodPost, "", "Sign a WeChat account in by a scan",
 		"Draws a code. Nothing is registered before a phone has scanned and confirmed it. An existing account of that id is signed in again, with its id, cursor and history. "+
 			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, an account of another kind has the id, or its secret would take the place of another one, which only an admin may replace; 502 if the server does not draw a code.",

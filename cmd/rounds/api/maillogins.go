@@ -50,12 +50,7 @@ func (s *Server) mailLoginRoutes(api huma.API) {
 	if s.mailboxes == nil {
 		return
 	}
-	operation := func(id, method, path, summary, description string, status int, errors ...int) huma.Operation {
-		return huma.Operation{
-			OperationID: id, Method: method, Path: "/v1/mail/logins" + path, Tags: []string{"accounts"}, Summary: summary, Description: description,
-			DefaultStatus: status, MaxBodyBytes: 16 << 10, SkipValidateBody: true, Errors: append([]int{401, 422, 503}, errors...),
-		}
-	}
+	operation := loginOperations("/v1/mail/logins")
 	answer(s, api, "begin sign-in", operation("begin-mail-login", http.MethodPost, "", "Sign a mailbox in at its provider",
 		"Returns the page where a person consents. Nothing is registered before that. An existing account of that id is signed in again, with its id, cursor and history, and without its password. "+
 			"A sign-in ends after a quarter of an hour. Any process of the API may serve any step. 409 if no secret can be stored, an account of another kind has the id, or its secret would take the place of another one, which only an admin may replace; 502 if the provider does not answer as it should.",
