@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,6 +76,18 @@ func (a *acknowledged) clients(ctx context.Context, base string) {
 	all.Wait()
 }
 
+// begun reports whether a registration and a removal were answered.
+func (a *acknowledged) begun() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, answered := range a.removed {
+		if answered {
+			return len(a.registered) > 0
+		}
+	}
+	return false
+}
+
 // persons are WeChat accounts. Their server gives each message once: a page whose answer was on
 // its way to a process that was killed is lost, and no program can help that. What the next call
 // says it has got must be there.
@@ -95,6 +108,11 @@ func (p *persons) confirmed(t *testing.T, token string) int {
 	_, number, _ := strings.Cut(string(text), "/")
 	n, _ := strconv.Atoi(number) // none before the first page
 	return n
+}
+
+// begun reports whether a message was confirmed.
+func (p *persons) begun(t *testing.T) bool {
+	return slices.ContainsFunc(p.tokens, func(token string) bool { return p.confirmed(t, token) > 0 })
 }
 
 // judge names messages that were confirmed and are not among those that were found, and notes
@@ -177,6 +195,14 @@ func (a *acknowledged) judge(t *testing.T, path string, third *telegram.Telegram
 	}
 }
 
+// begun reports whether an update was confirmed.
+func begun(third *telegram.Telegram, tokens []string) bool {
+	return slices.ContainsFunc(tokens, func(token string) bool {
+		stats := third.Stats(token)
+		return stats.Kept < stats.Posted
+	})
+}
+
 // botID returns the account of a bot.
 func botID(token string) string {
 	number, _, _ := strings.Cut(token, ":")
@@ -252,6 +278,9 @@ func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
 				}
 			}
 		})
+		if n == 0 { // what follows shows nothing unless something was acknowledged before a kill
+			eventually(t, 20*time.Second, "each side has acknowledged something", func() bool { return done.begun() && persons.begun(t) && begun(third, tokens) })
+		}
 		time.Sleep(time.Duration(100+rand.IntN(900)) * time.Millisecond) // the moment of the kill
 		p.kill()
 		cancel()
