@@ -66,7 +66,7 @@ func (r *report) markdown(out io.Writer) error {
 	fmt.Fprintf(&b, `
 Of several turns of a fault each figure is the greatest. A control is a turn in which nothing is injected.
 An account that a fault hit is interrupted if it waits %v longer than its cadence and its third party's usual delay from one good check to the next; it is back when that next one begins.
-Both times are of the last of them: 0.0 s after the end is one that was back before. A check that failed waits out its backoff, 15 to 30 s after a first failure, and a later fault may prolong it: nobody nudges.
+Both times are of the last of them: 0.0 s after the end is one that was back before. A check that failed comes again at its next slot, or shortly after a probe of its host succeeded; if only its connector is to blame, 15 to 30 s after a first failure. A later fault may prolong all three: nobody nudges.
 The next fault comes when every process is ready, all accounts but those have been checked well again, within %v, and checks come at %.0f %% of the usual rate or more over %v; those must be back within %v.
 A metric shows a fault if it moves in every turn of it and in no control; "by N" means by so much at least.
 
