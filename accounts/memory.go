@@ -24,6 +24,9 @@ type Memory struct {
 	// UsedUntil is the time until which the account has used up its share of bytes, to the
 	// millisecond. The share refills evenly and is full again then.
 	UsedUntil time.Time
+	// PolledUntil is the time until which the account is polled though its third party could hold its
+	// calls, because it has refused the account for a limit, to the millisecond.
+	PolledUntil time.Time
 	// Cadence is what the cadence remembers, without Failures, which the ring stores itself.
 	Cadence cadence.State
 	// Warning is the warning of the last check, if it succeeded. Encode cuts it to maxWarning
@@ -36,6 +39,7 @@ type Memory struct {
 const (
 	skipLetter    = "s" // only of the first word
 	usedLetter    = "b"
+	polledLetter  = "p"
 	warningLetter = "w"
 )
 
@@ -46,7 +50,7 @@ func (m Memory) Encode() string {
 	for _, at := range []struct {
 		letter string
 		time   time.Time
-	}{{skipLetter, m.SkipBefore}, {usedLetter, m.UsedUntil}} {
+	}{{skipLetter, m.SkipBefore}, {usedLetter, m.UsedUntil}, {polledLetter, m.PolledUntil}} {
 		if !at.time.IsZero() {
 			words = append(words, at.letter+strconv.FormatInt(at.time.UnixMilli(), 10))
 		}
@@ -73,6 +77,9 @@ func ReadMemory(text string) (m Memory, err error) {
 	for word := range strings.FieldsSeq(text) {
 		if m.UsedUntil.IsZero() {
 			m.UsedUntil = momentIn(word, usedLetter)
+		}
+		if m.PolledUntil.IsZero() {
+			m.PolledUntil = momentIn(word, polledLetter)
 		}
 		if encoded, ok := strings.CutPrefix(word, warningLetter); ok && !warned {
 			if warning, err := base64.RawURLEncoding.DecodeString(encoded); err == nil && utf8.Valid(warning) && len(warning) <= maxWarning {

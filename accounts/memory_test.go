@@ -29,9 +29,10 @@ func TestMemoryIsStoredAsBefore(t *testing.T) {
 		{Memory{}, ""},
 		{Memory{SkipBefore: at}, "s1786000000123"},
 		{Memory{UsedUntil: at}, "b1786000000123"},
+		{Memory{PolledUntil: at}, "p1786000000123"},
 		{Memory{Cadence: rhythm}, "i1500 r1@1786000000123"},
 		{Memory{Warning: "malformed: x"}, "wbWFsZm9ybWVkOiB4"},
-		{Memory{SkipBefore: at, UsedUntil: at.Add(1), Cadence: rhythm, Warning: "malformed: x"}, "s1786000000123 b1786000000123 i1500 r1@1786000000123 wbWFsZm9ybWVkOiB4"},
+		{Memory{SkipBefore: at, UsedUntil: at.Add(1), PolledUntil: at.Add(1), Cadence: rhythm, Warning: "malformed: x"}, "s1786000000123 b1786000000123 p1786000000123 i1500 r1@1786000000123 wbWFsZm9ybWVkOiB4"},
 		{Memory{Cadence: cadence.State{Failures: 3}}, ""}, // the ring stores it
 	} {
 		if got := c.memory.Encode(); got != c.want {
@@ -55,6 +56,9 @@ func TestUsedShareStandsBesideTheRest(t *testing.T) {
 	}
 	if (Memory{Cadence: cadence.State{Interval: 5 * time.Millisecond}}).Encode() != "i5" {
 		t.Error("a zero time was noted")
+	}
+	if got := read(t, Memory{SkipBefore: skip, UsedUntil: until, PolledUntil: skip, Cadence: rhythm}.Encode()); !got.PolledUntil.Equal(skip) || !got.UsedUntil.Equal(until) {
+		t.Errorf("polled until %v", got.PolledUntil)
 	}
 	for _, none := range []string{"", "i60000", "s5", "b", "bx", "b-1", "b99999999999999999"} {
 		if got := read(t, none).UsedUntil; !got.IsZero() {

@@ -21,12 +21,13 @@ const (
 	yieldLong    = 15 * time.Minute // how long other replicas have precedence in a shard with such an account
 
 	unansweredPause = 2 * time.Second // the longest wait while a limit does not answer
+	codeUnanswered  = "limit_unanswered"
 )
 
 // admit returns the claimed accounts of a shard that may be checked now. It puts the
 // others off at once, which is not a failure and takes no place.
 func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
-	return fs.withinLimits(ctx, fs.untroubled(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed))))))
+	return fs.withinLimits(ctx, fs.connected(ctx, fs.untroubled(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed)))))))
 }
 
 // recounted reads strikes again for flights that have just enough to be suspects. Two monitors that
@@ -71,7 +72,7 @@ func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*fligh
 	var asking []*candidate
 	asks := make([]*candidate, len(claimed)) // by index; nil: no limit
 	for i, f := range claimed {
-		if f.limits == (limitsOfCheck{}) {
+		if f.limits == (limitsOfCheck{}) || f.limitsFreed.Load() {
 			continue
 		}
 		c := &candidate{kind: f.record.account.Kind, limits: f.limits, checkID: f.checkID}
@@ -84,7 +85,6 @@ func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*fligh
 		return claimed
 	}
 	fs.limiter.ask(ctx, asking)
-	const unanswered = "limit_unanswered"
 	admitted := claimed[:0:len(claimed)]
 	for i, f := range claimed {
 		c := asks[i]
@@ -92,7 +92,7 @@ func (fs *flights) withinLimits(ctx context.Context, claimed []*flight) []*fligh
 		case c == nil || c.admitted():
 			admitted = append(admitted, f)
 		case c.err != nil:
-			f.turnAway(unanswered, f.now().Add(upTo(unansweredPause)))
+			f.turnAway(codeUnanswered, f.now().Add(upTo(unansweredPause)))
 		default:
 			f.turnAway(accounts.RuleLimit, c.until)
 		}

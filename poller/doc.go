@@ -29,10 +29,10 @@
 //	the replica stops  at the end of the grace     in waves, from the beginning, so that other
 //	                   period                      replicas can take the accounts over
 //
-// With hold an account stays as long as no return has to change anything: it has no failures,
-// strikes or hint, its limits have no rate, its cadence is "every 0", its shard stays with this
-// replica, Redis has room, and no other account waits for a place. Package circulate says what the
-// protocol promises.
+// With hold an account stays as long as no return has to change anything: it has no failures, strikes
+// or hint, its limits have no rate and do not count its connection, its cadence is "every 0", its shard
+// stays with this replica, Redis has room, and no other account waits for a place. Package circulate
+// says what the protocol promises.
 //
 // # Who settles a check
 //

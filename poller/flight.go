@@ -42,6 +42,8 @@ type flight struct {
 	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
 	asked       instant     // when the used-up share was last looked at
 	probe       bool        // what it shares with others is in trouble, and it tries that
+	connects    bool        // limits count its connection
+	polled      string      // why it is polled though it could be held; empty: it is not
 	suspect     atomic.Bool // it has the one place for suspects
 	limitsFreed atomic.Bool // its leases of limits are ended
 
@@ -338,6 +340,7 @@ func (d *drain) judge(page Result, err error) (time.Duration, bool, error) {
 
 func (d *drain) next(page Result, _ time.Duration) (Result, verdict, bool) {
 	f, fs := d.f, d.f.flights
+	f.pollsOn(&page)
 	switch {
 	case len(page.Messages) > 0 && !givenOnce(f.record.checker) && fs.room.short(f.claim.Shard):
 		return page, toPutOff, false

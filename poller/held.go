@@ -68,12 +68,17 @@ func (h *heldChecks) crowded(now time.Time) bool {
 	return now.UnixNano()-h.turned.Load() < int64(heldCrowded)
 }
 
-// placed returns the flights that are not held, and the held ones that get a place. It puts the
-// others off for a while.
+// placed returns the flights that are not held or may not be, and the held ones that get a place. It
+// puts the others off for a while.
 func (fs *flights) placed(claimed []*flight) []*flight {
 	rest := claimed[:0:len(claimed)]
 	for _, f := range claimed {
 		if f.record.hold == 0 || f.record.fault != "" || f.record.unknown != "" {
+			rest = append(rest, f)
+			continue
+		}
+		if f.refused() {
+			f.poll(f.whyRefused())
 			rest = append(rest, f)
 			continue
 		}

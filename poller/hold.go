@@ -28,6 +28,10 @@ type Holder interface {
 
 // A Pollable is a Holder whose accounts can be polled as well. Only its accounts with the cadence
 // "every 0" are held. The others are polled at their times, and take no place of held checks.
+//
+// An account that is held has a connection of its own, which counts toward the concurrency of its
+// limits for as long as it lasts. Above that, and for an hour after its third party has answered with
+// RateLimited, the account is polled each minute.
 type Pollable interface {
 	// Pollable reports whether accounts with another cadence are polled.
 	Pollable() bool
@@ -73,7 +77,7 @@ const (
 	renewAfter = 165 * time.Second
 	renewShare = 0.55
 	// leaseHeld is how long a held call counts toward the concurrency of its limits. After
-	// that it only waits at the third party.
+	// that it only waits at the third party. See Pollable for the other ones.
 	leaseHeld = time.Second
 	// suspectHeld is how long a suspect's call must have been held to free the place for
 	// suspects.
@@ -285,7 +289,7 @@ func (h *hold) stays(page *Result) bool {
 		return false // such as after a failure that did not count, because its text is stored
 	case len(page.Warnings) > 0, page.MovedTo != "", page.CursorReset, page.NextPollAfter > 0, f.usedUp():
 		return false
-	case !f.record.tight, f.limits.paced(), c.Shard < fs.held.ring.Sources():
+	case !f.record.tight, f.limits.paced(), f.connects, c.Shard < fs.held.ring.Sources():
 		return false
 	}
 	return !fs.stopping() && !fs.room.short(c.Shard) && !fs.held.crowded(now) && now.Sub(f.localAt) < stayMost

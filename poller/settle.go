@@ -185,6 +185,7 @@ func (f *flight) failed(err *CheckError) circulate.Return {
 		fs.outage.reached(f.host(), now)
 	}
 	outcome, mark := outcomeOf(err), markOf(err)
+	f.noteRefusal(err)
 	if down {
 		outcome.Class, mark = cadence.Blameless, accounts.MarkBlameless
 	} else {
@@ -219,7 +220,7 @@ func (f *flight) decide(o cadence.Outcome, mark string, warnings []Warning) circ
 	before := f.memory.Cadence
 	before.Failures = f.claim.Failures
 	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
-	memory := accounts.Memory{SkipBefore: f.memory.SkipBefore, UsedUntil: f.withinShare(&next), Cadence: next.State, Warning: f.warn(warnings)}
+	memory := accounts.Memory{SkipBefore: f.memory.SkipBefore, UsedUntil: f.withinShare(&next), PolledUntil: f.polledUntil(), Cadence: next.State, Warning: f.warn(warnings)}
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,
 		Failures: next.State.Failures, State: memory.Encode(),

@@ -1,7 +1,8 @@
 -- acquire: ask one limit whether checks may start now, or else when.
 --
 -- KEYS[1]  the limit's state   HASH
--- KEYS[2]  the limit's leases  ZSET  check id -> expiry, unix ms
+-- KEYS[2]  the limit's leases  ZSET  check id, or @ and account -> expiry, unix ms
+-- KEYS[3]  the connected accounts  ZSET  @ and account -> expiry, unix ms
 -- ARGV[1]  the emission interval, µs; 0 = no rate
 -- ARGV[2]  the burst
 -- ARGV[3]  how many may run at once; 0 = any number
@@ -12,7 +13,7 @@
 -- Returns the time now, unix µs, then for each 0 if it may start, or when it may, unix
 -- ms.
 
-local state, leases = KEYS[1], KEYS[2]
+local state, leases, connected = KEYS[1], KEYS[2], KEYS[3]
 local every, burst, concurrency = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local lease, jitter = tonumber(ARGV[4]), tonumber(ARGV[5])
 
@@ -21,7 +22,7 @@ local LEAST_HOLD = 1000    -- µs; a line must move on
 local MEMORY = 3600000     -- ms; how long a concurrency limit remembers its state
 local MOST_PACE = 4
 
-local wrong = mistyped(state, 'hash', leases, 'zset')
+local wrong = mistyped(state, 'hash', leases, 'zset', connected, 'zset')
 if wrong then return wrong end
 
 local t = redis.call('TIME')
@@ -54,14 +55,15 @@ if ahead > 1000000 then
   end
 end
 
-local held = 0
+local held, turning = 0, concurrency -- turning: leases that checks share
 if concurrency > 0 then
   redis.call('ZREMRANGEBYSCORE', leases, '-inf', math.floor(now / 1000))
   held = redis.call('ZCARD', leases)
+  turning = math.max(1, concurrency - redis.call('ZCOUNT', connected, '(' .. format('%.0f', math.floor(now / 1000)), '+inf'))
 end
 
 -- How long after one lease the next one ends, at the current pace.
-local function turnover() return concurrency > 0 and pace * hold / concurrency or 0 end
+local function turnover() return concurrency > 0 and pace * hold / turning or 0 end
 
 -- The distance of slots.
 local function step()

@@ -46,6 +46,10 @@
 // once. If the bounds do not let it start, it goes to the end of the line, behind the
 // others. A check that comes early, because it was nudged, retains its slot.
 //
+// An account that stays connected for longer than a check ([Limits.Connect]) takes a lease too, under
+// its own name and until it is silent for a while. Such leases do not count for H, and N is then what
+// they leave. They leave an eighth of N, so that checks have their turn.
+//
 // If Redis loses writes in a failover, a limit may be exceeded once by the checks granted
 // in the lost time. If Redis' clock has gone back by more than a second since a limit was
 // last asked, the limit moves its lines and leases back by as much.
@@ -192,7 +196,10 @@ func (l Limits) Acquire(ctx context.Context, all []Asks) ([]Answers, error) {
 		return nil, err
 	}
 	answers := make([]Answers, len(all))
-	for i, reply := range l.run(ctx, acquireScript, calls) {
+	for i := range calls {
+		calls[i].Keys = append(calls[i].Keys, connectedOf(calls[i].Keys[0]))
+	}
+	for i, reply := range l.run(ctx, acquireScript, calls, "hash", "zset", "zset") {
 		answers[i] = parseAnswers(reply, len(all[i].Asks))
 		if err := answers[i].Err; err != nil {
 			answers[i] = Answers{Err: fmt.Errorf("acquire, limit %q: %w", all[i].Limit.Name, err)}
@@ -223,16 +230,16 @@ func (l Limits) call(limit Limit, args []any) wire.Call {
 	return wire.Call{Keys: []string{state, leases}, Args: args}
 }
 
-// run does a step on several limits at once. It sets aside a key of the wrong type, so
+// run does a step on several limits at once. It sets aside a key that is not of its type, so
 // that the key blocks nobody for ever, and repeats the step.
-func (l Limits) run(ctx context.Context, s *wire.Script, calls []wire.Call) []wire.Reply {
+func (l Limits) run(ctx context.Context, s *wire.Script, calls []wire.Call, types ...any) []wire.Reply {
 	replies := l.wire.EvalEach(ctx, s, calls)
 	for i := range replies {
 		reply, keys := &replies[i], calls[i].Keys
 		if !wire.HasCode(reply.Err, "WRONGTYPE") {
 			continue
 		}
-		if moved, err := l.wire.SetAside(ctx, keys, []any{"hash", "zset"}); err == nil && moved > 0 {
+		if moved, err := l.wire.SetAside(ctx, keys, types); err == nil && moved > 0 {
 			reply.Value, reply.Err = l.wire.Eval(ctx, s, keys, calls[i].Args)
 		}
 	}
@@ -303,7 +310,7 @@ func (l Limits) finish(ctx context.Context, step string, all []Refund) error {
 		return err
 	}
 	var errs []error
-	for i, reply := range l.run(ctx, finishScript, calls) {
+	for i, reply := range l.run(ctx, finishScript, calls, "hash", "zset") {
 		if reply.Err != nil {
 			errs = append(errs, fmt.Errorf("%s, limit %q: %w", step, all[i].Limit.Name, reply.Err))
 		}

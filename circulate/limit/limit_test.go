@@ -28,6 +28,10 @@ var steps = map[string]wiretest.Step{
 	"refund": func(ctx context.Context, w *wire.Wire) error {
 		return Limits{w}.Refund(ctx, []Refund{{Limit: oneAtOnce, Granted: time.UnixMicro(1), CheckIDs: []string{"a"}}})
 	},
+	"connect": func(ctx context.Context, w *wire.Wire) error {
+		_, errs := Limits{w}.Connect(ctx, []Connects{{oneAtOnce, []string{"a"}}}, time.Minute)
+		return errs[0]
+	},
 	"trouble": func(ctx context.Context, w *wire.Wire) error {
 		_, _, err := Troubles{w}.Do(ctx, []TroubleStep{{Name: "a", What: Failed}})
 		return err

@@ -143,6 +143,8 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"limit, a refund of leases":                           leaseRefund,
 			"limit, a clock that goes back":                       limitClockBack,
 			"limit, a change of the limit":                        limitChanges,
+			"limit, accounts stay connected":                      limitConnections,
+			"limit, connections under several":                    limitsOfConnections,
 			"limit, several at once":                              limitsTogether,
 			"limit, what processes see":                           limitsSeen,
 			"limit, bad input":                                    limitBadInput,
