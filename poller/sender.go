@@ -105,6 +105,9 @@ type SendRequest struct {
 // Sent is what the third party said of a send that it accepted.
 type Sent struct {
 	VendorID string // the third party's id; empty: it gave none
+	// Warning says what was wrong although the third party accepted the send. It shows where a failure
+	// would. Zero: nothing.
+	Warning Warning
 }
 
 // FailedSend is a send that the third party had accepted and could not deliver.

@@ -644,7 +644,7 @@ func (a *sending) judge(sent Sent, err error) (outcome circulate.Settlement) {
 		}
 	}()
 	if err == nil {
-		return circulate.Settlement{Outcome: circulate.AttemptAccepted, VendorID: sent.VendorID}
+		return circulate.Settlement{Outcome: circulate.AttemptAccepted, VendorID: sent.VendorID, Code: a.secrets.Scrub(sent.Warning.Code), Text: a.secrets.Scrub(sent.Warning.Message)}
 	}
 	var e *SendError
 	switch known := errors.As(err, &e); {

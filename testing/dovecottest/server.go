@@ -44,19 +44,31 @@ type Server struct {
 // Start starts a server and ends it with the test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	return start(tb, "")
+	return start(tb, options{})
+}
+
+// StartQuota is Start for a server whose accounts may have so many mails.
+func StartQuota(tb testing.TB, mails int) *Server {
+	tb.Helper()
+	return start(tb, options{quota: mails})
 }
 
 // StartOAuth is Start for a server that takes access tokens too, by OAUTHBEARER and XOAUTH2. It asks
 // at introspection whose they are (RFC 7662), which answers with active and email.
 func StartOAuth(tb testing.TB, introspection string) *Server {
 	tb.Helper()
-	return start(tb, introspection)
+	return start(tb, options{introspection: introspection})
 }
 
-func start(tb testing.TB, introspection string) *Server {
+// options are what servers differ in.
+type options struct {
+	introspection string // empty: it takes no access tokens
+	quota         int    // the mails of an account; 0: any number
+}
+
+func start(tb testing.TB, o options) *Server {
 	tb.Helper()
-	s, err := launch(introspection)
+	s, err := launch(o)
 	if err != nil {
 		tb.Fatalf("dovecottest: %v", err)
 	}
@@ -69,9 +81,9 @@ func start(tb testing.TB, introspection string) *Server {
 }
 
 // Launch starts a server outside of any test. The caller calls Close.
-func Launch() (*Server, error) { return launch("") }
+func Launch() (*Server, error) { return launch(options{}) }
 
-func launch(introspection string) (s *Server, err error) {
+func launch(o options) (s *Server, err error) {
 	program, err := find()
 	if err != nil {
 		return nil, err
@@ -98,11 +110,11 @@ func launch(introspection string) (s *Server, err error) {
 		return nil, err
 	}
 	file := filepath.Join(s.Dir, "dovecot.conf")
-	if err := os.WriteFile(file, []byte(s.configuration(string(version), u, introspection)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(s.configuration(string(version), u, o)), 0o600); err != nil {
 		return nil, err
 	}
 	oauth := filepath.Join(s.Dir, "oauth2.conf")
-	if err := os.WriteFile(oauth, []byte("introspection_mode = post\nintrospection_url = "+introspection+"\nusername_attribute = email\nactive_attribute = active\nactive_value = true\n"), 0o600); err != nil {
+	if err := os.WriteFile(oauth, []byte("introspection_mode = post\nintrospection_url = "+o.introspection+"\nusername_attribute = email\nactive_attribute = active\nactive_value = true\n"), 0o600); err != nil {
 		return nil, err
 	}
 	s.cmd = exec.Command(program, "-F", "-c", file)
@@ -150,7 +162,7 @@ func number(id string) uint32 {
 
 // configuration is the server's configuration. Version 2.4 changed the names of most
 // settings.
-func (s *Server) configuration(version string, u *user.User, introspection string) string {
+func (s *Server) configuration(version string, u *user.User, o options) string {
 	group := u.Gid
 	if g, err := user.LookupGroupId(u.Gid); err == nil {
 		group = g.Name
@@ -190,7 +202,7 @@ userdb static {
 }
 `
 	}
-	if introspection != "" {
+	if o.introspection != "" {
 		tokens := `
 auth_mechanisms = plain login oauthbearer xoauth2
 auth_failure_delay = 0
@@ -211,7 +223,7 @@ auth_mechanisms {
 }
 oauth2 {
   introspection_mode = post
-  introspection_url = ` + introspection + `
+  introspection_url = ` + o.introspection + `
   username_attribute = email
   active_attribute = active
   active_value = true
@@ -222,6 +234,26 @@ passdb oauth2 {
 `
 		}
 		kind += tokens
+	}
+	if o.quota > 0 {
+		quota := `
+mail_plugins = quota
+plugin {
+  quota = maildir:user
+  quota_rule = *:messages=%QUOTA
+}
+`
+		if !strings.HasPrefix(version, "2.3") {
+			quota = `
+mail_plugins {
+  quota = yes
+}
+quota user {
+  message_count = %QUOTA
+}
+`
+		}
+		kind += quota
 	}
 	const common = `
 base_dir = %DIR/run
@@ -258,7 +290,7 @@ namespace inbox {
 }
 `
 	return strings.NewReplacer("%DIR", s.Dir, "%PASSWORD", Password, "%UID", u.Uid, "%GID", u.Gid, "%USER", u.Username, "%GROUP", group,
-		"%PORT", strconv.Itoa(s.Port), "%SENT", Sent).Replace(kind + common)
+		"%PORT", strconv.Itoa(s.Port), "%SENT", Sent, "%QUOTA", strconv.Itoa(o.quota)).Replace(kind + common)
 }
 
 // run starts the process and waits until it serves.

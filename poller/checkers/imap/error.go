@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -32,8 +33,14 @@ const codeClosed = "bye"
 // error that the connection stored says why.
 func (s *session) failed(err error, step string, refused func(*imap.Error) *poller.CheckError) error {
 	var status *imap.Error
-	if errors.As(err, &status) && s.ctx.Err() == nil {
-		status = s.shown(status)
+	bye := s.conn.goodbye.Load()
+	if !errors.As(err, &status) && bye != nil {
+		if _, limited := limitOf(bye); limited { // the server went away before it answered
+			status = bye
+		}
+	}
+	if status != nil && s.ctx.Err() == nil {
+		status = s.shown(s.reason(status, bye))
 		if e := common(status, step); e != nil {
 			return e
 		}
@@ -59,23 +66,24 @@ func (s *session) failed(err error, step string, refused func(*imap.Error) *poll
 // other codes.
 func common(status *imap.Error, step string) *poller.CheckError {
 	e := &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: step + ": the server refused: " + said(status)}
+	if wait, limited := limitOf(status); limited {
+		e.Kind, e.RetryAfter = poller.RateLimited, wait
+		return e
+	}
 	switch upper(status.Code) {
 	case imap.ResponseCodeUnavailable, imap.ResponseCodeServerBug:
 		e.Scope = poller.ScopeRateKey
 	case imap.ResponseCodeInUse:
-	case imap.ResponseCodeLimit, codeThrottled, imap.ResponseCodeOverQuota:
-		e.Kind, e.RetryAfter = poller.RateLimited, limitWait
 	default:
-		if crowded.MatchString(status.Text) {
-			e.Kind, e.RetryAfter = poller.RateLimited, limitWait
-			return e
-		}
 		switch status.Type {
 		case imap.StatusResponseTypeBye:
 			e.Scope, e.Message = poller.ScopeRateKey, step+": the server closed the connection: "+said(status)
 		case imap.StatusResponseTypeBad:
 			if step == stepStart { // servers without STARTTLS may answer this, which is a refusal
 				return nil
+			}
+			if unconnected.MatchString(status.Text) {
+				return e
 			}
 			e.Kind = poller.Protocol
 		default:
@@ -85,8 +93,39 @@ func common(status *imap.Error, step string) *poller.CheckError {
 	return e
 }
 
-// crowded finds the words of servers that have no code for a limit of connections: Gmail and Dovecot.
-var crowded = regexp.MustCompile(`(?i)too many (simultaneous )?connections|maximum number of connections`)
+// reason returns the status that says why a command was refused: a BYE before a refusal without a
+// code, which may only repeat that the server is going away, or a BYE that names a limit.
+func (s *session) reason(status, bye *imap.Error) *imap.Error {
+	if bye == nil || status == bye || status.Type != imap.StatusResponseTypeNo && status.Type != imap.StatusResponseTypeBad {
+		return status
+	}
+	if _, limited := limitOf(bye); limited || knownCode(status.Code) == "" {
+		return bye
+	}
+	return status
+}
+
+// limitOf reports whether a status says that a limit was reached, and how long to wait.
+func limitOf(status *imap.Error) (wait time.Duration, limited bool) {
+	if named := backoff.FindStringSubmatch(status.Text); named != nil {
+		ms, err := strconv.Atoi(named[1]) // of so many digits that it cannot be too large
+		return max(time.Second, time.Duration(ms)*time.Millisecond), err == nil
+	}
+	switch upper(status.Code) {
+	case imap.ResponseCodeLimit, codeThrottled, imap.ResponseCodeOverQuota:
+		return limitWait, true
+	}
+	return limitWait, crowded.MatchString(status.Text)
+}
+
+var (
+	// crowded finds the words of servers that have no code for a limit of connections: Gmail and Dovecot.
+	crowded = regexp.MustCompile(`(?i)too many (simultaneous )?connections|maximum number of connections`)
+	// backoff finds the wait that Microsoft asks for.
+	backoff = regexp.MustCompile(`(?i)Suggested Backoff Time: ([0-9]{1,9}) milliseconds`)
+	// unconnected finds the words of Microsoft for a mailbox that its front end does not reach just now.
+	unconnected = regexp.MustCompile(`(?i)User is authenticated but not connected`)
+)
 
 // loginRefused returns the error for a NO to LOGIN or AUTHENTICATE.
 func loginRefused(status *imap.Error) *poller.CheckError {

@@ -32,6 +32,7 @@ type guarded struct {
 	first    []byte          // the first line, at most maxGreeting bytes of it
 	greeted  bool            // the first line has ended
 	grammar  grammar
+	bye      []byte // what follows the word in a line of BYE, at most maxGreeting bytes of it
 	held     []byte // the start of a line that may be an answer to ID
 	hidden   bool   // the line is one
 	ready    []byte // not read by the library yet
@@ -62,6 +63,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 		}
 		g.ended = err
 		for _, b := range p[:n] {
+			leaving := g.grammar.bye
 			if !g.grammar.accept(b) {
 				g.below.unusable.Store(true)
 				return 0, net.ErrClosed
@@ -70,6 +72,13 @@ func (g *guarded) Read(p []byte) (int, error) {
 				g.first = append(g.first, b)
 			}
 			g.pass(b)
+			if leaving && len(g.bye) < maxGreeting {
+				g.bye = append(g.bye, b)
+			}
+			if leaving && !g.grammar.bye {
+				_, status := statusOf("* BYE " + strings.TrimSpace(string(g.bye)))
+				g.below.goodbye.Store(&status)
+			}
 		}
 		// TLS can end while the connection below it stays open.
 		g.below.note(err)
@@ -184,6 +193,7 @@ type grammar struct {
 	code    bool   // within a response code
 	word    []byte // the first bytes of that code
 	caps    bool   // within a list of capabilities
+	bye     bool   // in the text of an untagged BYE
 }
 
 // capability begins a list of capabilities, which must have no list in it: at a parenthesis in
@@ -269,6 +279,7 @@ func (g *grammar) begin(b byte) bool {
 	switch strings.ToUpper(words[len(words)-1]) {
 	case "OK", "NO", "BAD", "BYE", "PREAUTH":
 		g.state, g.fresh = inText, true
+		g.bye = words[0] == "*" && strings.EqualFold(words[len(words)-1], "BYE")
 	default:
 		g.state, g.caps = inTokens, strings.EqualFold(words[len(words)-1], capability)
 	}

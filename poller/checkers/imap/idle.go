@@ -24,9 +24,7 @@ const (
 	keepFor  = 10 * time.Second // how long a connection waits for the account's next call
 	maxLooks = 3                // of one call
 
-	pollPause = time.Minute // between two checks of a mailbox that is polled though it may be held
-	limitedIn = time.Hour   // how long a mailbox is polled after a server has refused it for a limit
-	limitedOf = 10_000      // mailboxes that are remembered for that
+	pollPause = time.Minute // between two checks of a mailbox whose server has no IDLE
 )
 
 var (
@@ -40,12 +38,11 @@ func (*Checker) Hold(json.RawMessage) time.Duration { return idleHold }
 // Pollable is true: a mailbox can be polled as well.
 func (*Checker) Pollable() bool { return true }
 
-// lent has the connections of held checks between two calls of an account, and knows which accounts
-// are not held for now. A connection is taken by one call at a time. The zero lent is ready to use.
+// lent has the connections of held checks between two calls of an account. A connection is taken by one
+// call at a time. The zero lent is ready to use.
 type lent struct {
 	mu      sync.Mutex
-	waiting map[string]*session  // by account
-	limited map[string]time.Time // when the servers' refusals of accounts are over
+	waiting map[string]*session // by account
 }
 
 // take returns an account's connection, or nil if there is none.
@@ -93,41 +90,6 @@ func (l *lent) end(account string, s *session) {
 	}
 }
 
-// refused notes that the server has refused an account for a limit, if that is what err says.
-func (l *lent) refused(account string, err error, now time.Time) {
-	var failed *poller.CheckError
-	if !errors.As(err, &failed) || failed.Kind != poller.RateLimited {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.limited == nil {
-		l.limited = make(map[string]time.Time)
-	}
-	if len(l.limited) >= limitedOf {
-		for other, until := range l.limited {
-			if !now.Before(until) {
-				delete(l.limited, other)
-			}
-		}
-	}
-	if len(l.limited) < limitedOf {
-		l.limited[account] = now.Add(limitedIn)
-	}
-}
-
-// isLimited reports whether the account is not held, because its server has refused it.
-func (l *lent) isLimited(account string, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	until, ok := l.limited[account]
-	if ok && !now.Before(until) {
-		delete(l.limited, account)
-		ok = false
-	}
-	return ok
-}
-
 // A call is a check's call. While a held one waits, its goroutine must have a small stack: thousands
 // wait at once. So what the functions share is here, and not in their frames.
 type call struct {
@@ -168,7 +130,7 @@ func (c *Checker) connect(ctx context.Context, k *call) (err error) {
 		s.close()
 	}
 	if k.session, err = c.enter(ctx, k.account, k.config, k.with); err == nil {
-		k.session.unheld = c.lent.isLimited(k.account, time.Now()) || !k.session.client.Caps().Has(imap.CapIdle)
+		k.session.unheld = !k.session.client.Caps().Has(imap.CapIdle)
 	}
 	return err
 }
@@ -180,7 +142,6 @@ func (c *Checker) leave(k *call, err error) {
 		if k.session != nil {
 			k.session.close()
 		}
-		c.lent.refused(k.account, err, time.Now())
 	case k.session.unheld:
 		k.session.close()
 		if !k.result.HasMore {
@@ -406,6 +367,9 @@ func (i *idling) read() (imap.Error, error) {
 	case tag != "*":
 		return imap.Error{}, errPlain
 	case status.Type == imap.StatusResponseTypeBye:
+		if _, limited := limitOf(&status); limited {
+			return imap.Error{}, &status
+		}
 		return imap.Error{}, io.EOF
 	case strings.EqualFold(status.Text, "EXISTS"): // after a number
 		i.woken = true

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emersion/go-imap/v2"
-
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/testing/checktest"
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
@@ -262,6 +260,7 @@ func TestServersWithoutIdle(t *testing.T) {
 func TestAnswersToIdle(t *testing.T) {
 	for name, c := range map[string]struct{ idle, want string }{
 		"goodbye":         {"+ idling\r\n* BYE timeout\r\n", "reset"},
+		"too many":        {"+ idling\r\n* BYE Too many simultaneous connections. (Failure)\r\n", "bye"},
 		"no continuation": {"* 3 EXISTS\r\n", "reset"},
 		"what is unknown": {"+ idling\r\n* GARBAGE x\r\n", "reset"},
 		"another tag":     {"+ idling\r\nT7 OK done\r\n", "protocol"},
@@ -296,35 +295,6 @@ func TestIdleHearsMail(t *testing.T) {
 			})
 			if got := strings.Join(ids(result), " "); err != nil || got != "7:6" {
 				t.Errorf("got %q, %v", got, err)
-			}
-		})
-	}
-}
-
-// A server that refuses a mailbox for a limit is asked for no IDLE of it for a while.
-func TestLimitOfConnections(t *testing.T) {
-	for name, refusal := range map[string]*imap.Error{
-		"with a code": {Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeLimit, Text: "no"},
-		"as Gmail":    {Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeAlert, Text: "Too many simultaneous connections. (Failure)"},
-		"as Dovecot":  {Type: imap.StatusResponseTypeNo, Text: "Maximum number of connections from user+IP exceeded (mail_max_userip_connections=10)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t, "implicit")
-			h := &held{T: t, server: s, encryption: "implicit", checker: newChecker(t, s), secret: "GOOD", cursor: []byte("1:1")}
-			s.Post("a", 1)
-			s.Fail("a", imapd.Fault{Login: refusal})
-			_, err := h.call(t.Context(), time.Hour)
-			if failed := checktest.Failure(t, err); failed.Kind != poller.RateLimited || failed.RetryAfter != limitWait {
-				t.Fatalf("got %v", failed)
-			}
-			s.Heal("a")
-			result, err := h.call(t.Context(), time.Hour)
-			if got := h.found(result, err); got != "" || result.NextPollAfter != pollPause {
-				t.Errorf("got %s, again after %v", got, result.NextPollAfter)
-			}
-			h.checker.lent.limited["a"] = time.Now()
-			if got := h.found(h.when(func() { s.Post("a", 1) })); got != "1:2" {
-				t.Errorf("after a while: got %s", got)
 			}
 		})
 	}

@@ -27,8 +27,8 @@
 // With the cadence "every 0" a check is held: its calls share one connection, which waits for new
 // messages in IDLE (RFC 2177). Every two minutes the next call looks for messages anyway, and begins
 // IDLE anew. Between two calls a connection waits for ten seconds, in which the account may have gone
-// to another replica. If the server has no IDLE, the mailbox is polled each minute, and so it is for an
-// hour by a replica to which the server has refused it for a limit, such as that of connections.
+// to another replica. If the server has no IDLE, the mailbox is polled each minute. So it is for an hour
+// after the server has refused it for a limit, such as that of connections: see poller.Pollable.
 //
 // A message is reported once, by its UID. Its id is UIDVALIDITY:UID, or UIDVALIDITY:UID:MAILBOX if
 // the account has several mailboxes. See email.Data for its fields. Its time is the INTERNALDATE, at
@@ -67,7 +67,8 @@
 //
 // A refused access token is dropped, and the check tries once more with a new one. A refused login
 // is an auth error, unless the answer's code says that the server is unavailable,
-// or that a limit was reached, which is a rate_limited error. A greeting of BYE is a transient
+// or that a limit was reached, which is a rate_limited error. A BYE before the refusal says why the
+// server refuses, if its code does not: such a login may be right. A greeting of BYE is a transient
 // error of the host. An answer that cannot be read, or is longer than was asked for, is a protocol
 // error. Errors quote what the server said, as one short line, unless it repeats the password.
 //
@@ -96,7 +97,8 @@
 // of the connection or the login is not the mail's fault.
 //
 // A mail that was accepted is appended to the folder of sent mail (RFC 6154, or one with a usual name),
-// unless the server has put it there itself. An append that fails is left out: the mail is accepted.
+// unless the server has put it there itself. An append that fails, as in a mailbox that is over its
+// quota, is left out with a warning: the mail is accepted.
 // After an unknown end the mail is searched there, and in the folder of all mail, by its Message-ID.
 //
 // A mail that reports that a send's mail could not be delivered (RFC 3464) is found like any other, and

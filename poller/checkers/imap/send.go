@@ -55,8 +55,11 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if err := c.handOver(ctx, config, o, r); err != nil {
 		return poller.Sent{}, err
 	}
-	_ = c.keep(ctx, config, o, r) // the mail is accepted in any case
-	return poller.Sent{VendorID: o.ID}, nil
+	sent := poller.Sent{VendorID: o.ID}
+	if err := c.keep(ctx, config, o, r); err != nil { // the mail is accepted in any case
+		sent.Warning = unkept(err)
+	}
+	return sent, nil
 }
 
 // handOver gives a mail to the submission server.

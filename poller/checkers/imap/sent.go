@@ -71,6 +71,17 @@ func (s *session) has(folder, id string) (bool, error) {
 	return found.All != nil && len(found.AllUIDs()) > 0, nil
 }
 
+// unkept returns the warning about an accepted mail that the folder of sent mail does not have.
+func unkept(err error) poller.Warning {
+	failed := poller.Classify(err)
+	return poller.Warning{Code: "not_in_sent", Message: "the mail was accepted, but is not in the folder of sent mail: " + failed.Message}
+}
+
+// appendRefused returns the error for a NO to APPEND.
+func appendRefused(status *imap.Error) *poller.CheckError {
+	return &poller.CheckError{Kind: poller.Transient, Code: codeOf(status), Message: "append: the server refused: " + said(status)}
+}
+
 // keep appends an accepted mail to the folder of sent mail, unless it is there.
 func (c *Checker) keep(ctx context.Context, config config, o *email.Outgoing, r poller.SendRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTime)
@@ -105,14 +116,16 @@ func (c *Checker) keep(ctx context.Context, config config, o *email.Outgoing, r 
 	if err != nil {
 		s.close() // an append that is not whole is none
 	}
-	if closed := command.Close(); err == nil {
-		err = closed
+	if closed := command.Close(); err == nil && closed != nil {
+		err = s.failed(closed, "append", appendRefused)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = command.Wait()
-	return err
+	if _, err = command.Wait(); err != nil {
+		return s.failed(err, "append", appendRefused)
+	}
+	return nil
 }
 
 // ownMail logs in to look at own mails.

@@ -3,6 +3,7 @@ package imap
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/emersion/go-imap/v2"
@@ -55,8 +56,9 @@ func TestAppendsThatFail(t *testing.T) {
 		t.Helper()
 		r := textTo(config, "a@b", `{"text":"x"}`)
 		r.ID = name
-		if _, err := c.Send(t.Context(), r); err != nil {
-			t.Errorf("%s: %v", name, err)
+		sent, err := c.Send(t.Context(), r)
+		if warned := sent.Warning.Code == "not_in_sent"; err != nil || warned == (found || name == "NOFOLDER") {
+			t.Errorf("%s: %+v, %v", name, sent, err)
 		}
 		box.Heal("me")
 		if _, is, err := c.Trace(t.Context(), r); is != found || err != nil {
@@ -72,6 +74,29 @@ func TestAppendsThatFail(t *testing.T) {
 	for name, f := range map[string]imapd.Fault{"NOLOGIN": {Login: no}, "NOSELECT": {Select: no}, "GARBAGE": {Search: "* GARBAGE\r\n"}} {
 		box.Fail("me", f)
 		send(name, false)
+	}
+}
+
+// An account that is over its quota is checked as before. What it sends is accepted, and a warning says
+// that the folder of sent mail does not have it.
+func TestAQuotaOnDovecot(t *testing.T) {
+	server := dovecottest.StartQuota(t, 1)
+	if _, err := server.Deliver("me", []byte("Subject: one\r\n\r\nHello\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	s := startSMTP(t, "none")
+	c := sender(t, s)
+	config := mailboxConfig(&imapd.Server{Port: server.Port}, s, "none", "me")
+	sent, err := c.Send(t.Context(), textTo(config, "anna@example.org", `{"text":"x"}`))
+	if err != nil || sent.Warning.Code != "not_in_sent" || !strings.Contains(sent.Warning.Message, "OVERQUOTA") {
+		t.Errorf("got %+v, %v", sent, err)
+	}
+	if n := len(s.Mails("me")); n != 1 {
+		t.Errorf("the SMTP server took %d mails", n)
+	}
+	result, err := c.Check(t.Context(), poller.Request{Account: "me", Config: config})
+	if err != nil || len(result.Messages) != 1 {
+		t.Errorf("got %+v, %v", result, err)
 	}
 }
 

@@ -237,9 +237,10 @@ type metered struct {
 	room     atomic.Int64
 	heard    atomic.Bool // the server sent something
 	tooLarge atomic.Bool
-	broken   atomic.Pointer[error] // the error of the first failed read or write
-	unusable atomic.Bool           // see grammar
-	parking  atomic.Bool           // this side ends reads by deadlines, which are no errors
+	broken   atomic.Pointer[error]      // the error of the first failed read or write
+	unusable atomic.Bool                // see grammar
+	goodbye  atomic.Pointer[imap.Error] // the last untagged BYE
+	parking  atomic.Bool                // this side ends reads by deadlines, which are no errors
 
 	mu    sync.Mutex
 	ended func() bool // stops the watch of the context; nil: none is watched
