@@ -174,7 +174,7 @@
 // # Limits
 //
 // Limits that replicas share (package limit) are not part of a shard. Each is a HASH and
-// a ZSET at NS:limits:{NAME}. A denied check returns its account with the time at which
+// a ZSET at NS:limits:{NAME}, and a second ZSET while accounts stay connected under it. A denied check returns its account with the time at which
 // it may run, and the account waits in the schedule. For operators, each process that
 // asks limits reports its view of them: a ZSET and a HASH at {NS:limits}:reporters and
 // {NS:limits}:reports.

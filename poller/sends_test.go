@@ -103,6 +103,27 @@ func (w *world) is(id string, state circulate.SendState, code string) {
 	}
 }
 
+// A send that was accepted although something was wrong says so.
+func TestAnAcceptedSendWithAWarning(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		k := newTalker()
+		k.send = func(_ context.Context, r poller.SendRequest) (poller.Sent, error) {
+			sent := k.take(r)
+			sent.Warning = poller.Warning{Code: "odd", Message: "in words"}
+			return sent, nil
+		}
+		w.chats("", "a")
+		stop := w.startChecking(poller.Config{}, k, testLog(t))
+		id := w.queue("a", "anna", nil)
+		time.Sleep(2 * time.Second)
+		stop()
+		w.is(id, circulate.SendAccepted, "odd")
+		if s := w.sent(id); s.Text != "in words" || s.VendorID != "v1" {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
 func TestSendsGoAtOnceAndInTheOrderOfTheirPeer(t *testing.T) {
 	inFakeTime(t, func(w *world) {
 		k := newTalker()
