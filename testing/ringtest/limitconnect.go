@@ -74,16 +74,16 @@ func limitConnections(f *fixture) {
 // limitsOfConnections asks several limits, and one that cannot be asked.
 func limitsOfConnections(f *fixture) {
 	good, bad := limit.Limit{Name: "a", Concurrency: 2, Lease: time.Minute}, limit.Limit{Name: "b"}
-	answers, errs := limit.Of(f.ring).Connect(context.Background(), []limit.Connects{{good, []string{"x", "y"}}, {limit.Limit{Name: "c", Concurrency: 9, Lease: time.Minute}, []string{"x"}}}, life)
+	answers, errs := limit.Of(f.ring).Connect(context.Background(), []limit.Connects{{Limit: good, Accounts: []string{"x", "y"}}, {Limit: limit.Limit{Name: "c", Concurrency: 9, Lease: time.Minute}, Accounts: []string{"x"}}}, life)
 	if got := fmt.Sprint(answers, errs); got != "[[true false] [true]] [<nil> <nil>]" {
 		f.Error(got)
 	}
-	if _, errs = limit.Of(f.ring).Connect(context.Background(), []limit.Connects{{good, []string{"z"}}, {bad, []string{"x"}}}, life); errs[0] == nil || errs[1] == nil {
+	if _, errs = limit.Of(f.ring).Connect(context.Background(), []limit.Connects{{Limit: good, Accounts: []string{"z"}}, {Limit: bad, Accounts: []string{"x"}}}, life); errs[0] == nil || errs[1] == nil {
 		f.Errorf("a limit of nothing was asked: %v", errs)
 	}
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, errs = limit.Of(f.ring).Connect(gone, []limit.Connects{{good, []string{"x"}}}, life); errs[0] == nil {
+	if _, errs = limit.Of(f.ring).Connect(gone, []limit.Connects{{Limit: good, Accounts: []string{"x"}}}, life); errs[0] == nil {
 		f.Error("asked after the end")
 	}
 }
