@@ -11,6 +11,27 @@ func reportOf(report, returned string) string {
 		"--b\r\nContent-Type: message/delivery-status\r\n\r\n" + strings.ReplaceAll(report, "\n", "\r\n") + "\r\n--b\r\n" + strings.ReplaceAll(returned, "\n", "\r\n") + "\r\n--b--\r\n"
 }
 
+// A bounce is a stranger's mail. Whatever it has, what is read of it is short and one line.
+func FuzzBounce(f *testing.F) {
+	f.Add([]byte(reportOf("Original-Envelope-Id: E1\n\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 no\n such  person\n", "Content-Type: message/rfc822\n\nMessage-ID: <1@x>\n\nhello")))
+	f.Add([]byte(reportOf("Action: delayed\n", "Content-Type: text/rfc822-headers\n\nMessage-ID: <1@x>")))
+	f.Add([]byte(reportOf(strings.Repeat("Action: relayed\n\n", 100), "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\nTWVzc2FnZS1JRDogPDFAeD4NCg0KaGVsbG8=")))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		b, ok := ReadBounce(raw)
+		if !ok {
+			return
+		}
+		if b.MessageID+b.EnvelopeID == "" || !statusPattern.MatchString(b.Status) {
+			t.Errorf("got %+v", b)
+		}
+		for _, text := range []string{b.MessageID, b.EnvelopeID, b.Text} {
+			if strings.ContainsAny(text, "\r\n") || len(text) > 2*maxLine {
+				t.Errorf("a text of %d bytes: %.100q", len(text), text)
+			}
+		}
+	})
+}
+
 func TestBounces(t *testing.T) {
 	const mail = "Content-Type: message/rfc822\n\nReceived: x\nMessage-ID: <1@x>\n\nhello"
 	const failed = "Reporting-MTA: dns; mx\n\nFinal-Recipient: rfc822; a@b\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 5.1.1 no\n such  person\n"

@@ -93,8 +93,9 @@
 // user and credential of the mailbox. Its Message-ID is made of the send's id, so that it is the same
 // for each attempt and nobody can guess it. Before the end of the mail every failure is certain: the
 // server must not deliver a mail without its end (RFC 5321, section 4.1.1.4). The end is unknown if no
-// answer to it came. A refusal of the sender, the recipient or the mail is for good with 5xx. A refusal
-// of the connection or the login is not the mail's fault.
+// answer to it came. A refusal of the sender, the recipient or the mail is for good with 5xx, except for
+// 5.4.5, a limit that passes, such as that of a day. A refusal of the connection or the login is not the
+// mail's fault.
 //
 // A mail that was accepted is appended to the folder of sent mail (RFC 6154, or one with a usual name),
 // unless the server has put it there itself. An append that fails, as in a mailbox that is over its

@@ -301,7 +301,10 @@ func readMail(item *imapclient.FetchMessageData, box mailbox) (uint32, fetchedMa
 		// message would be lost if it were skipped.
 		return 0, fetchedMail{}, broken("protocol", "the server answered with a message but not its text")
 	}
-	d := email.Parse(raw, max(size, int64(len(raw))))
+	if size = max(size, int64(len(raw))); len(raw) < maxRaw {
+		size = int64(len(raw)) // Exchange only estimates RFC822.SIZE, and this is the whole mail
+	}
+	d := email.Parse(raw, size)
 	d.Mailbox = box.name
 	for _, name := range flags {
 		d.AddFlag(string(name))

@@ -10,6 +10,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
@@ -201,7 +202,7 @@ func (s *submitter) login(config config, with credential) error {
 	case s.client.SupportsAuth(sasl.Plain):
 		how = sasl.NewPlainClient("", config.user, with.password)
 	case s.client.SupportsAuth(sasl.Login):
-		how = sasl.NewLoginClient(config.user, with.password)
+		how = &prompted{answers: []string{config.user, with.password}}
 	default:
 		return poller.Unsent(&poller.CheckError{Kind: poller.ConfigInvalid, Code: "login", Message: "login: the SMTP server offers neither PLAIN nor LOGIN"})
 	}
@@ -210,6 +211,30 @@ func (s *submitter) login(config config, with credential) error {
 	}
 	return nil
 }
+
+// prompted is a SASL client of LOGIN (draft-murchison-sasl-login). The server asks for the user first
+// and for the password then, in words that differ. The client of package sasl knows one of these, and
+// sends the user unasked.
+type prompted struct{ answers []string }
+
+// Start implements sasl.Client.
+func (*prompted) Start() (mechanism string, first []byte, err error) { return sasl.Login, nil, nil }
+
+// Next implements sasl.Client.
+func (p *prompted) Next([]byte) (answer []byte, err error) {
+	if len(p.answers) == 0 {
+		return nil, sasl.ErrUnexpectedServerChallenge
+	}
+	answer, p.answers = []byte(p.answers[0]), p.answers[1:]
+	return answer, nil
+}
+
+const (
+	// codeBusyLogin is the answer to a login that may succeed later (RFC 4954, section 4). Gmail's is "Too
+	// many login attempts", and further ones prolong it.
+	codeBusyLogin = 454
+	congestedWait = time.Hour // for a limit that is counted over a day
+)
 
 // codeLogin is the answer of servers that take no mail without a login (RFC 4954, section 6).
 const codeLogin = 530
@@ -242,6 +267,13 @@ func (s *submitter) refused(step string, err *smtp.SMTPError) *poller.SendError 
 		e.Message += " " + said
 	}
 	final := err.Code/100 == 5
+	switch {
+	case err.EnhancedCode[0] == 5 && err.EnhancedCode[1] == 4 && err.EnhancedCode[2] == 5:
+		// Gmail's daily limit, of which the code itself says that it passes (RFC 3463, section 3.5).
+		final, e.After = false, congestedWait
+	case err.Code == codeBusyLogin:
+		e.After = limitWait
+	}
 	switch {
 	case step == stepLogin, err.Code == codeLogin:
 		e.Account, e.Unsent = final, true

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapserver"
@@ -14,7 +15,7 @@ import (
 
 // Fault is what an account does wrong, at the first step that it names.
 type Fault struct {
-	Hang   string      // "login", "select" or "fetch": answer that step only after Heal
+	Hang   string      // "login", "select", "fetch" or "idle": answer that step only after Heal
 	Login  *imap.Error // answer to a login
 	Select *imap.Error // answer to the opening of a mailbox, and to the question for its state
 	Search string      // written in place of the answer to a search
@@ -22,6 +23,7 @@ type Fault struct {
 	Bytes  int64       // each text that FETCH returns has this many bytes
 	Cut    bool        // FETCH ends the connection
 	Exists int         // IDLE says so often that there are mails, though there are no more
+	Bye    string      // IDLE ends with these words and the connection, or the answer of Select does
 
 	CutBody bool // FETCH ends the connection in the middle of a text of 100,000 bytes
 
@@ -39,7 +41,7 @@ func (f *Fault) at(step string) bool {
 		return step == "select" || step == "status"
 	case f.Search != "":
 		return step == "search"
-	case f.Exists > 0:
+	case f.Exists > 0, f.Bye != "":
 		return step == "idle"
 	}
 	return step == "fetch"
@@ -145,12 +147,23 @@ func (s *session) Close() error {
 func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 	s.turn(1)
 	defer s.turn(-1)
-	for range s.fault("idle").Exists {
+	f := s.fault("idle")
+	if f.Bye != "" && f.Select == nil {
+		s.bye(f.Bye)
+		return nil
+	}
+	for range f.Exists {
 		if err := w.WriteNumMessages(7); err != nil {
 			return err
 		}
 	}
 	return s.UserSession.Idle(w, stop)
+}
+
+// bye ends the connection with words.
+func (s *session) bye(words string) {
+	_, _ = s.conn.NetConn().Write([]byte("* BYE " + words + "\r\n"))
+	_ = s.conn.NetConn().Close()
 }
 
 // turn notes that the connection begins or ends IDLE.
@@ -170,6 +183,9 @@ func (s *session) turn(n int) {
 // not exist.
 func (s *session) Select(name string, o *imap.SelectOptions) (*imap.SelectData, error) {
 	if f := s.fault("select"); f.Select != nil {
+		if f.Bye != "" {
+			time.AfterFunc(time.Millisecond, func() { s.bye(f.Bye) })
+		}
 		return nil, f.Select
 	}
 	id, offered := sent(s.conn.NetConn())

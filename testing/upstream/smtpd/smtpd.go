@@ -292,7 +292,15 @@ func path(rest string) (address, parameters string) {
 }
 
 func (s *session) login(rest string) bool {
-	_, initial, _ := strings.Cut(rest, " ")
+	mechanism, initial, _ := strings.Cut(rest, " ")
+	if mechanism == "LOGIN" {
+		user, err1 := s.ask("User Name")
+		password, err2 := s.ask("Password")
+		if err1 != nil || err2 != nil {
+			return false
+		}
+		initial = base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password))
+	}
 	text, _ := base64.StdEncoding.DecodeString(initial)
 	parts := strings.Split(string(text), "\x00")
 	if len(parts) == 3 {
@@ -302,6 +310,19 @@ func (s *session) login(rest string) bool {
 		return s.text.PrintfLine("535 5.7.8 wrong") == nil
 	}
 	return s.reply(Login, "235 2.7.0 in")
+}
+
+// ask asks for a line of AUTH LOGIN.
+func (s *session) ask(what string) (string, error) {
+	if err := s.text.PrintfLine("334 %s", base64.StdEncoding.EncodeToString([]byte(what))); err != nil {
+		return "", err
+	}
+	line, err := s.text.ReadLine()
+	if err != nil {
+		return "", err
+	}
+	answer, err := base64.StdEncoding.DecodeString(line)
+	return string(answer), err
 }
 
 // data takes a mail.
