@@ -13,7 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/internal/wire"
 )
 
-var claimScript = wire.NewVitalScript("claim", lua("bykind"), lua("claim"))
+var claimScript = wire.NewVitalScript("claim", lua("bykind"), lua("late"), lua("claim"))
 
 // Claim is an account claimed by a replica. It ends when the replica returns or releases
 // the account, or when the monitor takes it away.
@@ -100,7 +100,9 @@ type Batch struct {
 }
 
 // Claim promotes a shard's due accounts and takes up to n accounts for the replica, the
-// longest waiting first. Known is the Change of the caller's last claim of the shard, or
+// longest waiting first. Where accounts are more than ten seconds late, and more are due
+// than it takes, Claim promotes those first that are late by the most of their intervals.
+// Known is the Change of the caller's last claim of the shard, or
 // 0 at first. A caller that caches records needs to read only the changed ones.
 //
 // Kinds are the kinds that the replica checks; none means any. Claim passes by accounts

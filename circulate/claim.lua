@@ -99,7 +99,8 @@ if ahead > 0 and #due > 0 and tonumber(due[#due]) > now then
 end
 
 -- Promote. An id without a ticket is not registered and just leaves the schedule. Due
--- accounts are at its front, so they are removed by rank.
+-- accounts are at its front, so they are removed by rank, except where late ones were
+-- chosen.
 local held_by -- the tickets fields of the promoted accounts
 local taken, ids -- made with their first elements, at half the cost of growing
 -- The claimed accounts: their ids, since when each waited, their tickets fields, the new
@@ -107,14 +108,26 @@ local taken, ids -- made with their first elements, at half the cost of growing
 local n, since, current, entries, issued = 0, nil, nil, nil, nil
 local head = fresh .. '|' .. by_now .. '|' .. replica .. '|'
 local at_once = false
-if #due > 0 then
-  local all, dues, many = {}, {}, 0
-  for i = 1, #due, 2 do
-    many = many + 1
-    all[many], dues[many] = due[i], #due[i + 1] == 13 and due[i + 1] or stamp(tonumber(due[i + 1]))
+local all, dues, many, standing -- of the accounts to promote
+local late = false
+if #due > 2 * want then
+  -- shared here
+  late = are_late(queue, due, waiting, now)
+  if late then
+    all, dues, standing = choose_late(schedule, tickets, due, {n = queue, l = low}, want, now, tonumber(fresh))
+    many = #all
   end
-  local standing = redis.call('HMGET', tickets, unpack(all))
-  at_once = not waiting and many <= want and not there[kinds]
+end
+if many ~= 0 and #due > 0 then
+  if not late then
+    all, dues, many = {}, {}, 0
+    for i = 1, #due, 2 do
+      many = many + 1
+      all[many], dues[many] = due[i], #due[i + 1] == 13 and due[i + 1] or stamp(tonumber(due[i + 1]))
+    end
+    standing = redis.call('HMGET', tickets, unpack(all))
+  end
+  at_once = not waiting and many <= want and not there[kinds] and not late
   if at_once then
     -- shared here
     for i = 1, many do
@@ -160,7 +173,11 @@ if #due > 0 then
     if #promoted.u > 0 then redis.call('LPUSH', urgent, unpack(promoted.u)) end
     if #promoted.l > 0 then redis.call('LPUSH', low, unpack(promoted.l)) end
     there[urgent], there[low] = there[urgent] or #promoted.u > 0, there[low] or #promoted.l > 0
-    redis.call('ZREMRANGEBYRANK', schedule, '0', many - 1)
+    if late then
+      redis.call('ZREM', schedule, unpack(all))
+    else
+      redis.call('ZREMRANGEBYRANK', schedule, '0', many - 1)
+    end
   end
 end
 
