@@ -1,4 +1,4 @@
--- late: which accounts a claim promotes where accounts are late. It comes after entry.lua.
+-- Which accounts a claim promotes where accounts are late. It comes after entry.lua.
 --
 -- Accounts are late where one has waited for LATE ms, and more are due than a claim takes.
 -- Then the relatively latest go first: those with the most lateness for each ms of their

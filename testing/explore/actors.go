@@ -15,7 +15,7 @@ import (
 // poller claims from any one of some shards, and does with each claim one of what a
 // replica may do. It may also release what it holds there without knowing, as a replica
 // does whose claim had an unknown outcome.
-func poller(accounts int, shards, ways []int, kinds ...string) *program {
+func poller(n int, shards, ways []int, kinds ...string) *program {
 	name := "poller"
 	if slices.Contains(ways, handOver) {
 		name = "stranger"
@@ -26,7 +26,7 @@ func poller(accounts int, shards, ways []int, kinds ...string) *program {
 		if a.pick(2) == 1 {
 			return a.reclaim(ctx)
 		}
-		b, err := a.ring.Claim(ctx, a.shard, a.name, accounts, 0, kinds...)
+		b, err := a.ring.Claim(ctx, a.shard, a.name, n, 0, kinds...)
 		if circulate.Unknown(err) {
 			return nil // what it may have claimed is left to the monitors, or to reclaim
 		}
@@ -88,7 +88,11 @@ func (a *actor) hold(ctx context.Context, claims []circulate.Claim, ways []int) 
 	for {
 		var live []string
 		for i := range claims {
-			live = append(live, claims[i].ID+" "+claims[i].Ticket())
+			about := claims[i].ID + " " + claims[i].Ticket()
+			if claims[i].Due.Before(frozen()) { // it is late: a release tells since when
+				about += " late"
+			}
+			live = append(live, about)
 		}
 		a.at(fmt.Sprint("holds ", a.shard), live...)
 		var err error
@@ -192,12 +196,13 @@ func (a *actor) transact(ctx context.Context, commands ...[]any) ([]any, error) 
 }
 
 // surroundings are the clients that change what circulates. Each does one step at a time
-// and remembers nothing, so it is always there and acts any number of times.
-func surroundings(roles []string, accounts int) ([]*program, error) {
+// and remembers nothing, so it is always there and acts any number of times. Due is when the
+// clock has an account due.
+func surroundings(roles []string, accounts int, due time.Time) ([]*program, error) {
 	var all []*program
 	for _, role := range roles {
 		step, ok := map[string]func(a *actor, id string) error{
-			"registrar": registrar, "pauser": pauser, "nudger": nudger, "clock": clock, "recaller": recaller,
+			"registrar": registrar, "pauser": pauser, "nudger": nudger, "clock": clock(due), "recaller": recaller,
 		}[role]
 		if !ok {
 			return nil, fmt.Errorf("role %q: must be registrar, pauser, nudger, clock or recaller", role)
@@ -263,12 +268,14 @@ func recaller(a *actor, _ string) error {
 
 // clock lets time pass until an account is due. That is a step of Redis too, because all
 // other steps happen at one moment.
-func clock(a *actor, id string) error {
-	conn, err := a.server.Conn(context.Background(), "")
-	if err != nil {
+func clock(due time.Time) func(a *actor, id string) error {
+	return func(a *actor, id string) error {
+		conn, err := a.server.Conn(context.Background(), "")
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Do("ZADD", tag+"schedule", "XX", due.UnixMilli(), id)
 		return err
 	}
-	defer conn.Close()
-	_, err = conn.Do("ZADD", tag+"schedule", "XX", frozen().UnixMilli(), id)
-	return err
 }

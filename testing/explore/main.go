@@ -33,6 +33,7 @@ func run(args []string, out io.Writer) error {
 	keepers := flags.Int("keepers", 0, "how many pollers besides whose third parties hold calls")
 	monitors := flags.Int("monitors", 2, "how many monitors")
 	accounts := flags.Int("accounts", 1, "how many accounts")
+	late := flags.Bool("late", false, "have them an hour late, and claimed one at a time")
 	crashes := flags.Int("crashes", 2, "the most crashes")
 	cuts := flags.Int("cuts", 1, "the most cut connections")
 	changes := flags.Int("changes", 2, "the most steps of the surroundings, except the clock's")
@@ -57,7 +58,7 @@ func run(args []string, out io.Writer) error {
 	if *published != "" {
 		return publish(*published, *short, *check, out)
 	}
-	c, err := ringConfig(crew{*pollers, *strangers, *keepers, *monitors, *accounts}, list(*roles))
+	c, err := ringConfig(crew{pollers: *pollers, strangers: *strangers, keepers: *keepers, monitors: *monitors, accounts: *accounts, late: *late}, list(*roles))
 	if *reshard != "" {
 		b := reshardBounds{
 			accounts: *accounts, pollers: *pollers, monitors: *monitors, movers: *movers, auditors: *auditors, ways: everyWay(),

@@ -35,7 +35,7 @@ func around(m mutants.Mutant) (Config, error) {
 	if m.Bounds.Changes > 0 {
 		roles = []string{"registrar", "pauser"}
 	}
-	c, err := ringConfig(crew{pollers: m.Bounds.Pollers, strangers: m.Bounds.Strangers, keepers: m.Bounds.Keepers, monitors: m.Bounds.Monitors, accounts: max(1, m.Bounds.Accounts)}, append(roles, "clock"))
+	c, err := ringConfig(crew{pollers: m.Bounds.Pollers, strangers: m.Bounds.Strangers, keepers: m.Bounds.Keepers, monitors: m.Bounds.Monitors, accounts: max(1, m.Bounds.Accounts), late: m.Bounds.Late}, append(roles, "clock"))
 	if err != nil {
 		return Config{}, err
 	}

@@ -41,6 +41,12 @@ func searches() []search {
 	ring(false, 1, 3, 2, 2, 1, 0)
 	ring(false, 2, 2, 1, 1, 0, 0)
 	ring(false, 2, 2, 2, 0, 0, 0)
+	late := func(short bool, accounts, pollers, monitors, crashes, cuts, changes int) {
+		add("", short, crew{accounts: accounts, pollers: pollers, monitors: monitors, late: true}, crashes, cuts, changes)
+	}
+	late(true, 2, 1, 1, 0, 0, 0)
+	late(false, 2, 1, 1, 1, 1, 0)
+	late(false, 2, 2, 1, 0, 0, 0)
 	kinds := func(short bool, pollers, strangers, monitors, crashes, cuts, changes int) {
 		add("kinds: ", short, crew{accounts: 1, pollers: pollers, strangers: strangers, monitors: monitors}, crashes, cuts, changes)
 	}

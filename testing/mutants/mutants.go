@@ -52,6 +52,7 @@ type Bounds struct {
 
 	Accounts int  // 0: one
 	Aborts   bool // movers give the change up
+	Late     bool // what is due is an hour late, and a poller claims one account at a time
 }
 
 // By returns the mutants that a tool must find.
@@ -93,7 +94,7 @@ func (m Mutant) Apply(text string) (string, error) {
 	switch m.Script {
 	case "":
 		return text, nil
-	case all, shared, outbox, fileList: // a script has of these what it uses
+	case all, shared, outbox, fileList, late: // a script has of these what it uses
 		if !strings.Contains(text, m.Old) {
 			return text, nil
 		}
@@ -125,6 +126,9 @@ const fileList = "files"
 
 // byKind is the text that scripts share which know of accounts that wait by their kinds.
 const byKind = "bykind"
+
+// late is the text with which a claim chooses where accounts are late.
+const late = "late"
 
 var stepComment = regexp.MustCompile(`(?m)^-- ([a-z]{3,12}(?: (?:aside|session|key|value|point|send|file))?): `)
 
