@@ -40,7 +40,7 @@ local function choose_late(schedule, tickets, first, lanes, want, now, turn)
   local room, any = {u = math.huge}, false
   for _, lane in ipairs({'n', 'l'}) do
     local length = redis.call('LLEN', lanes[lane])
-    room[lane] = length < want and math.max(32, 2 * want) - length or 0
+    room[lane] = length < want and math.max(8, 2 * want) - length or 0
     if lane == 'n' then any = room.n > 0 end
   end
   -- Where the lane has enough, only urgent accounts are looked for: a nudged one is due

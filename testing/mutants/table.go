@@ -198,7 +198,7 @@ func table() []Mutant {
 			Old: "local LATE = 10000", New: "local LATE = 0",
 			Test: "claim of what is in time"},
 		{Rule: "an order of late accounts is set for long", By: Conformance, Script: late,
-			Old: "math.max(32, 2 * want) - length or 0", New: "1000 or 0",
+			Old: "math.max(8, 2 * want) - length or 0", New: "1000 or 0",
 			Test: "lanes of what is late"},
 		{Rule: "an account that is asked for now waits behind late ones", By: Conformance, Script: late,
 			Old: "sample(math.max(0, many - FEW), FEW)", New: "",

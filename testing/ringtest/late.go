@@ -115,7 +115,7 @@ func lateLanes(f *fixture) {
 		f.Errorf("%q were taken first", got)
 	}
 	c := f.counted()
-	if normal := c.Waiting - c.Urgent - c.Low; normal > 64 || c.Low != 1 {
+	if normal := c.Waiting - c.Urgent - c.Low; normal > 16 || c.Low != 1 {
 		f.Errorf("%d wait in the normal lane, %d in low", normal, c.Low)
 	}
 	asked := ""
