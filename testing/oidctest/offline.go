@@ -71,6 +71,12 @@ func (p *Provider) Valid(refresh string) (is bool) {
 	return is
 }
 
+// Active reports whether an access token is valid.
+func (p *Provider) Active(access string) (is bool) {
+	p.set(func() { _, is = p.offline.access[access] })
+	return is
+}
+
 // Issued returns how many access tokens were issued.
 func (p *Provider) Issued() (n int) {
 	p.set(func() { n = p.offline.issued })

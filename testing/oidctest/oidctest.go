@@ -29,12 +29,13 @@ const (
 // Claims are what the provider says of a person.
 type Claims map[string]any
 
-// Provider is a provider that runs until its test ends.
+// Provider is a provider that runs until its test ends, or until Close.
 type Provider struct {
 	URL string // its issuer
 	Key *rsa.PrivateKey
 
 	handler http.HandlerFunc
+	server  *httptest.Server
 
 	mu       sync.Mutex
 	claims   Claims
@@ -56,9 +57,19 @@ type grant struct{ nonce, challenge, redirect string }
 // Start starts a provider.
 func Start(t testing.TB) *Provider {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	p, err := Launch()
 	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Launch starts a provider outside of any test. The caller calls Close.
+func Launch() (*Provider, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
 	}
 	p := &Provider{Key: key, faults: make(map[string]http.HandlerFunc), codes: make(map[string]grant), asked: make(map[string]int)}
 	mux := http.NewServeMux()
@@ -82,11 +93,13 @@ func Start(t testing.TB) *Provider {
 		}
 		mux.ServeHTTP(w, r)
 	})
-	server := httptest.NewServer(p.handler)
-	t.Cleanup(server.Close)
-	p.URL = server.URL
-	return p
+	p.server = httptest.NewServer(p.handler)
+	p.URL = p.server.URL
+	return p, nil
 }
+
+// Close ends the provider.
+func (p *Provider) Close() { p.server.Close() }
 
 // RoundTrip answers a request without a network, for tests in fake time.
 func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -12,8 +12,12 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/oauth"
+	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/oidctest"
 	"github.com/rounds-dev/rounds/testing/ports"
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
+	"github.com/rounds-dev/rounds/testing/wecomtest"
 )
 
 const (
@@ -25,14 +29,17 @@ const (
 // mailboxes are accounts of a mail server.
 type mailboxes struct {
 	server   *imapd.Server
-	random   *rand.Rand
+	provider *oidctest.Provider // whose access tokens some accounts log in with
+	key      string             // that opens their sign-ins
+	random   *rand.Rand         // of its own: the draws of others stay as they are
 	accounts []*mailAccount
 	injected map[string]int    // how often each error was met, by name
-	pending  map[string]string // the error that an account is still to meet
+	pending  map[string]string // the error that an account is still to meet; "" and expired: that any of them is
 	turn     int               // of the errors
 	over     func() error      // ends what lasts until the next error; nil: nothing does
 	renewed  int               // how often UIDVALIDITY changed
 	spoiled  bool              // see plan
+	refused  int               // access tokens that the server had refused when they last expired
 
 	mu    sync.Mutex
 	idled map[string]bool // accounts that were in IDLE
@@ -42,29 +49,48 @@ type mailboxes struct {
 type mailAccount struct {
 	id                         string
 	held, remembers, hasSecond bool
+	signedIn                   bool              // by an access token, not with a password
 	mails                      []string          // the mailbox of each mail; that in both is in INBOX
 	validity                   map[string]uint32 // UIDVALIDITY by mailbox
 }
 
-func newMailboxes(random *rand.Rand, n int, spoiled bool) (*mailboxes, error) {
-	b := &mailboxes{random: random, injected: make(map[string]int), pending: make(map[string]string), spoiled: spoiled, idled: make(map[string]bool)}
+func newMailboxes(seed uint64, n int, spoiled bool) (_ *mailboxes, err error) {
+	b := &mailboxes{random: rand.New(rand.NewPCG(seed, 11)), injected: make(map[string]int), pending: make(map[string]string), spoiled: spoiled, idled: make(map[string]bool)}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if b.provider, err = oidctest.Launch(); err != nil {
+		return nil, err
+	}
+	b.provider.Offline(oidctest.Offline{Rotates: true, Keeps: true})
+	key, err := secrets.Generate()
+	if err != nil {
+		return nil, err
+	}
+	if b.key, err = key.Text(); err != nil {
+		return nil, err
+	}
 	address, err := ports.Address() // which stays ours while the server is down
 	if err != nil {
 		return nil, err
 	}
-	b.server, err = imapd.StartWith(imapd.Options{Encryption: "none", Address: address, Idled: func(name string, _ int) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.idled[name] = true
-	}})
+	b.server, err = imapd.StartWith(imapd.Options{
+		Encryption: "none", Address: address, Valid: func(_, token string) bool { return b.provider.Active(token) },
+		Idled: func(name string, _ int) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.idled[name] = true
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
 	for n := range n {
-		a := &mailAccount{id: fmt.Sprintf("mail-%d", n), held: n%2 == 0, remembers: n%4 < 2, hasSecond: n%5 == 0}
+		a := &mailAccount{id: fmt.Sprintf("mail-%d", n), held: n%2 == 0, remembers: n%4 < 2, hasSecond: n%5 == 0, signedIn: n%3 == 0}
 		if b.accounts = append(b.accounts, a); a.hasSecond {
 			if err := b.server.Create(a.id, archive); err != nil {
-				b.server.Close()
 				return nil, err
 			}
 		}
@@ -81,12 +107,47 @@ func (a *mailAccount) note(server *imapd.Server) {
 	}
 }
 
-func (b *mailboxes) setting() string { return "ROUNDS_SECRET_mail=" + imapd.Password }
+func (b *mailboxes) close() {
+	if b.server != nil {
+		b.server.Close()
+	}
+	if b.provider != nil {
+		b.provider.Close()
+	}
+}
+
+func (b *mailboxes) settings() []string {
+	return []string{
+		"ROUNDS_SECRET_mail=" + imapd.Password, "ROUNDS_SECRETS_KEY=" + b.key,
+		fmt.Sprintf(`%s%s={"client_id":%q,"client_secret":%q,"issuer":%q}`, secrets.ServiceEnvPrefix, oauth.ClientName(b.provider.URL), oidctest.ClientID, oidctest.ClientSecret, b.provider.URL),
+	}
+}
+
+// signIn stores a sign-in for each account that has no password.
+func (b *mailboxes) signIn(ctx context.Context, w *wecomtest.World) error {
+	for _, a := range b.accounts {
+		if !a.signedIn {
+			continue
+		}
+		grant, err := oauth.Grant{Provider: b.provider.URL, ClientID: oidctest.ClientID, Refresh: b.provider.Grant(), Key: a.id}.Text()
+		if err != nil {
+			return err
+		}
+		if err := w.StoreSecret(ctx, a.id, grant, strings.TrimPrefix(b.provider.URL, "http://"), fmt.Sprintf("127.0.0.1:%d", b.server.Port)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // write writes the accounts, one a line.
 func (b *mailboxes) write(out io.Writer) {
 	for _, a := range b.accounts {
 		cadence, config := "every 0", map[string]any{"host": "127.0.0.1", "port": b.server.Port, "tls": "none", "user": a.id, "password": map[string]string{"secret": "mail"}}
+		if a.signedIn {
+			delete(config, "password")
+			config["oauth"] = map[string]string{"secret": a.id}
+		}
 		if !a.held {
 			cadence = fmt.Sprint("every ", every)
 		}
@@ -143,7 +204,6 @@ func mailErrors() map[string]imapd.Fault {
 	}
 	return map[string]imapd.Fault{
 		"9 MiB":                {Bytes: 9 << 20, Times: 1},
-		"EXPIRED":              {Login: no(imap.ResponseCodeExpired, "the credential is no longer valid"), Times: 1},
 		"LIMIT":                {Login: no(imap.ResponseCodeLimit, "slow down"), Times: 1},
 		"UNAVAILABLE":          {Login: no(imap.ResponseCodeUnavailable, "try again later"), Times: 1},
 		"cut":                  {Cut: true, Times: 1},
@@ -160,9 +220,10 @@ const (
 	crowded  = "BYE"
 	slow     = "slow"
 	renumber = "UIDVALIDITY"
+	expired  = "access token expired"
 )
 
-func kindsOfMailErrors() int { return len(mailErrors()) + 4 }
+func kindsOfMailErrors() int { return len(mailErrors()) + 5 }
 
 // breakSomething injects the next error, and ends the one before if that lasts.
 func (b *mailboxes) breakSomething(short bool) error {
@@ -174,7 +235,7 @@ func (b *mailboxes) breakSomething(short bool) error {
 		delete(faults, "LIMIT")
 		delete(faults, "too many connections")
 	}
-	names := append(sortedKeys(faults), down, crowded, slow, renumber)
+	names := append(sortedKeys(faults), down, crowded, slow, renumber, expired)
 	name := names[b.turn%len(names)]
 	b.turn++
 	a := b.accounts[b.random.IntN(len(b.accounts))]
@@ -195,6 +256,14 @@ func (b *mailboxes) breakSomething(short bool) error {
 			b.server.Heal(a.id)
 			return nil
 		}
+	case expired: // of all accounts, and in the middle of the session of one
+		for !a.signedIn || !a.held {
+			a = b.accounts[b.random.IntN(len(b.accounts))]
+		}
+		b.provider.Revoke(true)
+		b.refused, b.pending[expired] = b.server.RefusedTokens(), expired
+		b.deliver(a)
+		b.server.Dismiss(a.id, "Session invalidated - AccessTokenExpired")
 	case renumber:
 		b.injected[renumber]++
 		b.renewed++
@@ -216,7 +285,16 @@ func (b *mailboxes) breakSomething(short bool) error {
 // settle counts the errors that were met, and ends the one that lasts.
 func (b *mailboxes) settle() error {
 	for id, name := range b.pending {
-		if id == "" && b.server.Refusing() || id != "" && b.server.Failing(id) {
+		var waits bool
+		switch id {
+		case "":
+			waits = b.server.Refusing()
+		case expired:
+			waits = b.server.RefusedTokens() == b.refused
+		default:
+			waits = b.server.Failing(id)
+		}
+		if waits {
 			continue
 		}
 		b.injected[name]++

@@ -12,7 +12,7 @@
 // be missing, and the report counts that.
 //
 // Mailboxes are among them too, half of them held in IDLE. Their server refuses connections, is slow,
-// cuts answers within a literal, numbers mails anew, refuses a password as expired in the middle of a
+// cuts answers within a literal, numbers mails anew, has access tokens expire in the middle of a
 // session, and names limits. Each mail must be in the streams once, or once under each UIDVALIDITY if
 // its account remembers no mails.
 //

@@ -59,17 +59,20 @@ func run(ctx context.Context, dir string, p plan) (findings []finding, err error
 		return nil, err
 	}
 	defer e.bots.close()
-	if e.mails, err = newMailboxes(e.random, p.mailboxes, p.spoilsMails); err != nil {
+	if e.mails, err = newMailboxes(p.seed, p.mailboxes, p.spoilsMails); err != nil {
 		return nil, err
 	}
-	defer e.mails.server.Close()
+	defer e.mails.close()
 	e.world, err = wecomtest.Open(ctx, dir, wecomtest.Options{
 		Corps: []wecomtest.Corp{e.calm, e.busy, e.wrong}, Every: every, Pollers: pollers, OnSync: e.seen.sync,
-		Settings: append(e.bots.settings(), e.mails.setting(), fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)),
+		Settings: append(append(e.bots.settings(), e.mails.settings()...), fmt.Sprintf("ROUNDS_LIMITS=wecom-kf/busy rate=%d/s concurrency=5", busyRate)),
 		Redis:    []redistest.Option{redistest.WithAOF()}, Binary: p.binary,
 	})
 	defer e.world.Close()
 	if err != nil {
+		return nil, err
+	}
+	if err := e.mails.signIn(ctx, e.world); err != nil {
 		return nil, err
 	}
 	records, n := e.bots.records()

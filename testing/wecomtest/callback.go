@@ -80,6 +80,29 @@ func (w *World) Send(ctx context.Context, account, key, to, text string) (id str
 	return send.ID, err
 }
 
+// StoreSecret stores a secret that accounts of the kind imap may use at some hosts.
+func (w *World) StoreSecret(ctx context.Context, name, value string, hosts ...string) error {
+	body, err := json.Marshal(map[string]any{"value": value, "hosts": hosts, "kinds": []string{"imap"}})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, w.api+"/v1/secrets/"+name, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := w.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10)) // for the error only
+		return fmt.Errorf("secret %s: %s: %s", name, answer.Status, said)
+	}
+	return nil
+}
+
 // SendState returns what became of a send, such as "accepted".
 func (w *World) SendState(ctx context.Context, id string) (string, error) {
 	var send struct {

@@ -111,6 +111,11 @@ func (s *session) fault(step string) Fault {
 
 // Login accepts every account.
 func (s *session) Login(name, password string) error {
+	return s.enter(name, func(user *imapmemserver.User) error { return user.Login(name, password) })
+}
+
+// enter logs in, if the check of the credential has no error.
+func (s *session) enter(name string, check func(*imapmemserver.User) error) error {
 	s.server.mu.Lock()
 	s.server.logins++
 	user := s.server.account(name).user
@@ -119,7 +124,7 @@ func (s *session) Login(name, password string) error {
 	if f := s.fault("login"); f.Login != nil {
 		return f.Login
 	}
-	if err := user.Login(name, password); err != nil {
+	if err := check(user); err != nil {
 		return err
 	}
 	s.UserSession = imapmemserver.NewUserSession(user)

@@ -5,6 +5,8 @@
 // and its password Password. Its mails are numbered from 1, and their subjects have the
 // number.
 //
+// With Options.Valid it takes access tokens too.
+//
 // Like real servers, it offers ID, IDLE, SPECIAL-USE and CONDSTORE, but ID not with "starttls".
 package imapd
 
@@ -45,6 +47,7 @@ type Server struct {
 	byes     int // connections that are refused
 	accounts map[string]*account
 	logins   int
+	expired  int // access tokens that were refused
 	id       string
 	turned   chan struct{} // closed and replaced when an account begins or ends IDLE
 	opened   []string
@@ -70,6 +73,8 @@ type Options struct {
 
 	// Idled gets how many connections of an account are in IDLE, each time that changes. Nil: nobody does.
 	Idled func(name string, idling int)
+	// Valid reports whether an access token is an account's. Nil: the server takes none.
+	Valid func(name, token string) bool
 	// Connected gets each connection and what it returns is called at its end. Nil: nobody does.
 	Connected func(net.Conn) (ended func())
 }
