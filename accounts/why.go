@@ -132,6 +132,8 @@ func (e *Explanation) whyDue() string {
 		return "Redis has used so much of its memory that no messages are taken; no failure counts against it, and it is tried again " + at
 	case RuleShare:
 		return "its messages used up its share of bytes an hour, and it is checked again " + at
+	case RuleCrowd:
+		return "what it shares with others, such as its host, has so many slow checks under way that the other places are kept for other accounts, and it is tried again " + at
 	case RuleRegistered:
 		return "its first check since it was registered or its record changed"
 	case RuleResumed:

@@ -21,6 +21,7 @@ const (
 	RuleProbed     = "probe"        // it was parked and is on probation
 	RuleMemory     = "redis-memory" // Redis has no room for messages
 	RuleShare      = "share"        // its messages used up its share of bytes
+	RuleCrowd      = "crowd"        // what it shares with others, such as its host, has many slow checks under way
 )
 
 // Marks besides the kinds of failure.
@@ -42,6 +43,7 @@ func rules() map[circulate.Rule]string {
 		'i':                      RuleIsolation,
 		'M':                      RuleMemory,
 		'S':                      RuleShare,
+		'K':                      RuleCrowd,
 		'c':                      "cadence",
 		'd':                      "adaptive",
 		't':                      "cron",

@@ -27,7 +27,7 @@ const (
 // admit returns the claimed accounts of a shard that may be checked now. It puts the
 // others off at once, which is not a failure and takes no place.
 func (fs *flights) admit(ctx context.Context, shard int, claimed []*flight) []*flight {
-	return fs.withinLimits(ctx, fs.connected(ctx, fs.untroubled(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed)))))))
+	return fs.withinLimits(ctx, fs.uncrowded(fs.connected(ctx, fs.untroubled(ctx, fs.unsuspected(fs.recounted(ctx, shard, fs.placed(fs.withRoom(shard, claimed))))))))
 }
 
 // recounted reads strikes again for flights that have just enough to be suspects. Two monitors that
@@ -137,6 +137,7 @@ func (f *flight) cleared() {
 // turnAway returns an account whose check must not start.
 func (f *flight) turnAway(reason string, due time.Time) {
 	f.cleared()
+	f.leaveCrowd()
 	if f.hold != nil {
 		f.hold.endCalls()
 		f.flights.held.places.give(1)

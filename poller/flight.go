@@ -45,6 +45,7 @@ type flight struct {
 	connects    bool        // limits count its connection
 	polled      string      // why it is polled though it could be held; empty: it is not
 	suspect     atomic.Bool // it has the one place for suspects
+	inCrowd     atomic.Bool // it counts among the checks of its rate key
 	limitsFreed atomic.Bool // its leases of limits are ended
 
 	state state

@@ -25,6 +25,7 @@ type flights struct {
 	outage    *outage
 	troubles  *troubles
 	places    *places
+	crowds    *crowds
 	running   *running
 	held      *heldChecks
 	crew      *crew[*flight]
@@ -42,7 +43,7 @@ type flights struct {
 func newFlights(r *replica, l *limiter, w *writer, m *mover, h *heldChecks) *flights {
 	fs := &flights{
 		replica: r, limiter: l, writer: w, mover: m, held: h, troubles: newTroubles(h.ring, r.config.Heartbeat, r.log, r.metrics),
-		outage: newOutage(), places: newPlaces(r.config.Concurrency), running: newRunning(),
+		outage: newOutage(), places: newPlaces(r.config.Concurrency), crowds: newCrowds(r.config.Concurrency), running: newRunning(),
 	}
 	fs.crew = newCrew(idleWorkers, func() crewWorker[*flight] { return worker{newBox(fs.checks)} })
 	return fs

@@ -95,7 +95,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		heartbeats:  counters("heartbeats_total", "Heartbeats, by outcome: ok or failed.", "outcome"),
 		woken:       counter("wakeups_total", "Wake-ups: an account became due earlier than was known."),
 		wakeupsLost: counter("wakeups_lost_total", "Times that the subscription to wake-ups was lost."),
-		putOff:      counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, down, isolation, limit, limit_unanswered, redis-memory, share, handed_over, held_full, secret_changed, unknown_kind, unknown_cadence, unknown_field.", "reason"),
+		putOff:      counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, down, isolation, limit, limit_unanswered, redis-memory, share, crowd, handed_over, held_full, secret_changed, unknown_kind, unknown_cadence, unknown_field.", "reason"),
 		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
 		reclaimed:   counter("reclaimed_total", "Accounts that the replica held without knowing it, after a lost reply, and returned."),
 		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and failures do not count against accounts."),

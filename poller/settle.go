@@ -42,6 +42,7 @@ func (f *flight) settle(m move, account func()) bool {
 func (f *flight) over() {
 	f.set().remove(f)
 	f.cleared()
+	f.leaveCrowd()
 	if f.hold != nil {
 		f.flights.metrics.held.Dec()
 		f.flights.held.places.give(1)

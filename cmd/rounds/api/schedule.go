@@ -27,7 +27,7 @@ type Schedule struct {
 	Priority string          `json:"priority" enum:"urgent,normal,low" doc:"The lane that it waits in when it is due. A nudged account waits in the urgent lane."`
 	Lanes    *Lanes          `json:"lanes,omitempty" doc:"What is ahead of it, if it waits."`
 
-	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, down, isolation, redis-memory, share, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
+	Rule    string `json:"rule" doc:"What decides when it is checked next. Scheduled: what decided when it is due (cadence, adaptive, cron, at, more, poll-after, retry-after, backoff, limit, outage, down, isolation, redis-memory, share, crowd, registered, resumed, nudge, probe). Waiting: priority. Claimed: claimed. Parked: paused, retry-budget, auth, gone, config, finished, isolation or parked."`
 	Why     string `json:"why" doc:"The same as a sentence."`
 	DueRule string `json:"due_rule" doc:"The rule that decided when it became due, wherever it is now: one of the words for scheduled accounts, or the rule that parked it."`
 
