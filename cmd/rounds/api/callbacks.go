@@ -31,7 +31,7 @@ type CallbackMetrics struct {
 // NewCallbackMetrics registers the metrics. With a nil registry they are not exported.
 func NewCallbackMetrics(registry prometheus.Registerer) *CallbackMetrics {
 	return &CallbackMetrics{promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "callbacks_total",
-		Help: "Callbacks, by name and result: verified, nudged, repeated, ignored, unknown_account, parked, refused, stale, no_such (of no name), unavailable."},
+		Help: "Callbacks, by name (WebSub for all hubs) and result: verified, nudged, repeated, ignored, unknown_account, parked, refused, stale, no_such (of no name), unavailable."},
 		[]string{"callback", "result"})}
 }
 

@@ -107,6 +107,11 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 			doc.AddOperation(o)
 		}
 	}
+	if s.options.Hubs != nil {
+		for _, o := range schemas.hubOperations() {
+			doc.AddOperation(o)
+		}
+	}
 	doc.AddOperation(schemas.plain("/openapi.json", "get-openapi", "This description", "application/json"))
 	schemas.describeRights(doc)
 	for _, schema := range schemas.schemas.Map() {

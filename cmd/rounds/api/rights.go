@@ -51,6 +51,8 @@ func Rights() []Right {
 		{"GET " + GuidePath + "/", 0, scopeOpen},
 		{"GET /v1/callbacks/wecom/{name}", 0, scopeOpen},
 		{"POST /v1/callbacks/wecom/{name}", 0, scopeOpen},
+		{"GET /v1/callbacks/websub/{account}/{token}", 0, scopeOpen},
+		{"POST /v1/callbacks/websub/{account}/{token}", 0, scopeOpen},
 		{"GET /v1/links/{ref}/{n}", 0, scopeOpen},
 
 		{"GET /signin", 0, scopeOpen},

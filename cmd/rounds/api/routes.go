@@ -87,6 +87,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	open.HandleFunc("GET /healthz", healthy)
 	open.Handle("GET /readyz", newReadiness(s.options.Ring, s.options.Unsaved, s.options.Log))
 	s.addCallbacks(open, t.callbacks)
+	s.addHubs(open)
 	if s.options.Files != nil {
 		open.HandleFunc("GET /v1/links/{ref}/{n}", s.getLinked)
 	}

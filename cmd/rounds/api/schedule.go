@@ -54,7 +54,29 @@ type Schedule struct {
 
 	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check is known to have ever succeeded completely."`
 
+	Push *Push `json:"push,omitempty" doc:"The hub that announces what is new, if the account subscribes at one."`
+
 	Answers *Answers `json:"answers,omitempty" doc:"How its answers stand. Left out if it cannot send."`
+}
+
+// Push says how a subscription at a hub stands.
+type Push struct {
+	Hub   string    `json:"hub" doc:"The host of the hub."`
+	State string    `json:"state" enum:"asked,denied,live,trusted" doc:"asked: the hub has granted no lease yet; denied: it refused; live: its pushes ask for checks beside the cadence; trusted: they announce what is found, so that the account is checked every six hours besides."`
+	Until time.Time `json:"until,omitzero" doc:"The end of the lease, which is renewed before."`
+	Last  time.Time `json:"last,omitzero" doc:"The last check that a push asked for."`
+}
+
+// pushOf returns how an account's subscription stands; nil: it has none.
+func (s *Server) pushOf(ctx context.Context, id string) (*Push, error) {
+	if s.options.Hubs == nil {
+		return nil, nil
+	}
+	has, now, err := s.options.Hubs.Of(ctx, id)
+	if err != nil || has == nil {
+		return nil, err
+	}
+	return &Push{Hub: has.Host(), State: has.State(now), Until: inUTC(has.Until), Last: inUTC(has.Pushed)}, nil
 }
 
 // Parks says what parks an account that goes on failing as it did last.
@@ -98,6 +120,9 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
 			lanes.Seconds = &seconds
 		}
+	}
+	if schedule.Push, err = s.pushOf(ctx, r.ID); err != nil {
+		return schedule, err
 	}
 	schedule.Answers, err = s.answersOf(ctx, &e.View)
 	return schedule, err

@@ -83,6 +83,7 @@ type Options struct {
 
 	Callbacks       *callback.Receiver // receives WeCom's calls, open to all; nil: there are no such routes
 	CallbackMetrics *CallbackMetrics   // counts the calls; nil: they are not counted
+	Hubs            *callback.Hubs     // receives the calls of WebSub hubs, open to all; nil: there are no such routes
 
 	// Trail records who changed what. Nil: New makes one of the usual length that logs to
 	// Log.

@@ -21,6 +21,8 @@ func untrailed() map[string]string {
 	return map[string]string{
 		"POST /v1/groups/{name}/read":     "a consumer's reads, many times a second, would push out all other entries",
 		"POST /v1/callbacks/wecom/{name}": "a third party's event, which has no principal; callbacks are counted",
+
+		"POST /v1/callbacks/websub/{account}/{token}": "a hub's push, which has no principal; pushes are counted",
 	}
 }
 

@@ -211,6 +211,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	table.add("last checks", strings.Join(s.Checks, ", "))
 	table.add("last success", successOf(s))
 	table.add("headroom", headroomOf(s))
+	table.add("push", pushOf(s.Push))
 	if !s.Skip.IsZero() {
 		table.add("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
 	}
@@ -260,6 +261,21 @@ func errorOf(text string, at time.Time) string {
 		return text
 	}
 	return clockTime(at) + ": " + text
+}
+
+// pushOf returns how an account's subscription at a hub stands.
+func pushOf(p *api.Push) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.State == "trusted":
+		return "by " + p.Hub + ", lease until " + clockTime(p.Until) + "; checked every six hours besides"
+	case p.State == "live":
+		return "by " + p.Hub + ", lease until " + clockTime(p.Until) + "; checked at its cadence besides"
+	case p.State == "denied":
+		return "denied by " + p.Hub + ", which is asked again later"
+	}
+	return "asked for at " + p.Hub + ", which has not granted it yet"
 }
 
 // headroomOf returns how long an account has until its third party forgets messages.

@@ -12,7 +12,9 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/callback"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/checkers/feed"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/websub"
 )
 
 const callbacksFile = "ROUNDS_CALLBACKS_FILE"
@@ -86,4 +88,12 @@ func newCallbacks(s settings.Settings, o Options, ring *circulate.Ring, log *slo
 	}
 	receiver, err := callback.New(ring, all, log)
 	return receiver, strings.Join(names, " "), err
+}
+
+// subscriptionIn returns the subscription in the cursor of an account of a kind, or nil.
+func subscriptionIn(kind string, cursor []byte) *websub.Subscription {
+	if kind != feed.Kind {
+		return nil
+	}
+	return feed.Subscription(cursor)
 }

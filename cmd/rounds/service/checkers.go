@@ -61,7 +61,7 @@ func newCheckers(client *fetch.Client, s settings.Poller, o Options, tokens toke
 		return oauth.NewTokens(oauth.NewClient(kind, tools.Client, tools.Secrets), tools.Secrets, counted)
 	}
 	all := []poller.Checker{
-		feed.New(tools.Client, tools.Secrets), connector.New(tools.Client, tools.Secrets),
+		feed.New(tools.Client, tools.Secrets).PushedTo(o.pushedTo), connector.New(tools.Client, tools.Secrets),
 		imap.New(tools.Client, tools.Secrets, imap.Options{OAuth: access(imap.Kind)}), wecomkf.New(tools.Client, tools.Secrets, wecomkf.Counting(tokens, metrics)),
 		weixin.New(tools.Client, tools.Secrets), telegram.New(tools.Client, tools.Secrets),
 		graph.New(tools.Client, access(graph.Kind)),

@@ -18,6 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/callback"
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
 	"github.com/rounds-dev/rounds/cmd/rounds/pages"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -40,6 +41,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 	client := newClient(s.Poller, o, reserved)
 	context.AfterFunc(ctx, client.Close)
 	o.scan, o.mailbox = scanAt(client, o.WeChat), mailboxesAt(client, newSecrets(s.Poller, o))
+	o.pushedTo = s.API.PublicURL
 	checkers, err := newCheckers(client, s.Poller, o, credential.Of(ring), registry)
 	if err != nil {
 		return err
@@ -158,6 +160,9 @@ func startFront(ctx context.Context, reload *reloader, o Options, ring *circulat
 		options.Kinds, options.Try = kindsOf(checkers), tryWith(checkers, s.Poller.CheckTimeout, options.Log)
 		options.Sending, options.Files, options.FileLinks = sendingOf(checkers), filesFor(keeper, o, checkers), s.Keeping.Links
 		options.Reload, options.CallbackMetrics = reload.reload, api.NewCallbackMetrics(registry)
+		if s.API.PublicURL != "" {
+			options.Hubs = callback.NewHubs(ring, subscriptionIn)
+		}
 		server, err := api.New(options)
 		if err != nil {
 			return err

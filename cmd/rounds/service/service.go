@@ -93,6 +93,7 @@ type Options struct {
 	name     string       // the process's name, also as a replica
 	scan     *scan.Server // where WeChat accounts are signed in; nil: nowhere
 	mailbox  []mailbox.Server
+	pushedTo string // where hubs of feeds reach the API; empty: nowhere
 
 	keeping *atomic.Pointer[keep.Keeper] // gets what fetches files in this process
 }

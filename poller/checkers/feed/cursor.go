@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/rounds-dev/rounds/poller/websub"
 )
 
 const (
@@ -68,13 +70,14 @@ func urlDigest(url string) string {
 
 // cursor is how far a feed was read. It has the validators, the digests of all items that the feed
 // shows and that were reported, and then the digests of items that it no longer shows, both newest
-// first. It stays under 34 KiB: 3,000 digests of 8 bytes in base64.
+// first. It stays under 38 KiB: 3,000 digests of 8 bytes in base64, and a subscription.
 //
 // If the account's URL changes, the validators no longer count. The digests still do,
 // because in most cases the same feed has moved.
 type cursor struct {
 	validators
-	unread []byte // the digests, as the JSON has them
+	push   *websub.Subscription // nil: none
+	unread []byte               // the digests, as the JSON has them
 	seen   []digest
 	index  map[digest]struct{} // nil: unread are not read yet
 }
@@ -91,6 +94,9 @@ type wire struct {
 	BrokenLine int `json:"broken_line,omitempty"`
 	// Pause is how long the document asks not to be fetched again, in seconds.
 	Pause int `json:"pause,omitempty"`
+	// Push is the subscription at the feed's hub. A version that does not know it drops it: the hub is
+	// then told that nobody subscribes.
+	Push *websub.Subscription `json:"push,omitempty"`
 }
 
 // decodeCursor reads a cursor. An empty cursor means that the feed was never seen.
@@ -102,7 +108,11 @@ func decodeCursor(raw []byte) (cursor, error) {
 	if json.Unmarshal(raw, &w) != nil || w.Version != 1 || len(w.Seen)%digestSize != 0 {
 		return cursor{}, errCursor
 	}
+	if w.Push != nil && !w.Push.Valid() {
+		w.Push = nil
+	}
 	return cursor{
+		push: w.Push,
 		validators: validators{
 			url: w.URL, etag: validator(w.ETag), modified: validator(w.Modified), flaw: flaw{line: max(0, w.BrokenLine)},
 			pause: time.Duration(min(max(0, w.Pause), int(mostPause/time.Second))) * time.Second,
@@ -127,7 +137,7 @@ func (c *cursor) encode() ([]byte, error) {
 	c.read()
 	w := wire{
 		Version: 1, URL: c.url, ETag: c.etag, Modified: c.modified, BrokenLine: c.flaw.kept(), Pause: int(c.pause / time.Second),
-		Seen: make([]byte, 0, len(c.seen)*digestSize),
+		Seen: make([]byte, 0, len(c.seen)*digestSize), Push: c.push,
 	}
 	for _, key := range c.seen {
 		w.Seen = append(w.Seen, key[:]...)
@@ -167,7 +177,7 @@ func (c *cursor) condition(url string, header http.Header) bool {
 // present are the ones that are reported by now.
 func (c *cursor) next(present []digest, items []item, found validators) *cursor {
 	c.read()
-	n := &cursor{validators: found, index: make(map[digest]struct{}, len(present))}
+	n := &cursor{validators: found, push: c.push, index: make(map[digest]struct{}, len(present))}
 	// Known items that this page did not get to are present too. The newest go
 	// first, because the last ones are forgotten first.
 	for _, item := range slices.Backward(items[len(present):]) {

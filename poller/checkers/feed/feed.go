@@ -8,6 +8,7 @@
 //	         the latter
 //	pace     "feed", the default: not more often than the feed asks for; or "account": at
 //	         the account's cadence alone
+//	push     "auto", the default: if the feed names a hub, it announces what is new; or "off"
 //
 // Login and headers are only for the URL's own scheme, host and port. If the feed
 // redirects elsewhere, they are not sent there.
@@ -49,6 +50,9 @@
 // sy:updatePeriod with sy:updateFrequency. The longest counts, up to a day, from a check that has
 // read all. Requests of people, such as a nudge, do not wait for it.
 //
+// If a feed names a hub and itself, by Link fields, by Atom's links in Atom and RSS, or by JSON Feed's
+// hubs and feed_url, the account subscribes there, and the hub's pushes ask for checks. See package websub.
+//
 // An item's files are its enclosures: RSS's, Atom's links and JSON Feed's attachments, and the content
 // of Media RSS. Login and headers are sent for a file only if it is at the feed's own scheme, host and
 // port.
@@ -64,6 +68,7 @@ import (
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/websub"
 )
 
 const (
@@ -79,6 +84,7 @@ type Checker struct {
 	*form
 	client  *fetch.Client
 	secrets secrets.Source
+	hubs    *websub.Client // nil: feeds are only polled
 }
 
 var (
@@ -136,11 +142,17 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 	}
 	var result poller.Result
 	pause := known.pause // that the document asks for
+	next := &known
+	hub := c.hubs.Listen(r.Account, known.push, r.Hint, r.Trial)
+	if config.push == pushOff {
+		hub.Leave()
+	}
 	switch {
 	case answer.Status == http.StatusNotModified && conditional:
 		result.Warnings = known.flaw.warnings()
 	case answer.Status == http.StatusNoContent:
-		return poller.Result{}, nil // nothing new, and nothing shows that a new address has the feed
+		// Nothing is new, and nothing shows that a new address has the feed.
+		answer.Moved, answer.Header, pause = "", nil, 0
 	case answer.Status < 200 || answer.Status > 299:
 		return poller.Result{}, statusError(answer, config.headers.Any())
 	default:
@@ -155,22 +167,31 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		}
 		found.flaw, found.pause = read.flaw, read.pause
 		pause = read.pause
-		if result, err = report(read.items, known, r, found); err != nil {
-			return poller.Result{}, err
-		}
+		hub.Read(websub.LinksOf(answer.Header).Or(read.hubs), config.url, answer.URL)
+		result, next = report(read.items, &known, r, found)
 		result.Warnings = read.flaw.warnings()
 	}
+	push, planned := hub.End(ctx, len(result.Messages) > 0)
+	result.HasMore = result.HasMore || planned
+	if next.push = push; next != &known || hub.Changed() {
+		text, err := next.encode()
+		if err != nil {
+			return poller.Result{}, &poller.CheckError{Kind: poller.Protocol, Code: "cursor", Message: "the cursor cannot be written", Err: err}
+		}
+		if string(text) != string(r.Cursor) {
+			result.Cursor = text
+		}
+	}
 	if config.pace == paceFeed && !result.HasMore {
-		result.NextPollAfter = pauseOf(answer.Header, pause)
+		result.NextPollAfter = max(pauseOf(answer.Header, pause), hub.Rest())
 	}
 	config.moves(answer.Moved, &result)
 	return result, nil
 }
 
-// report finds the new items of a feed.
-func report(items []item, known cursor, r poller.Request, found validators) (poller.Result, error) {
+// report finds the new items of a feed. It returns the cursor after them.
+func report(items []item, known *cursor, r poller.Request, found validators) (result poller.Result, next *cursor) {
 	limit := cmp.Or(max(r.Limit, 0), defaultLimit)
-	var result poller.Result
 	var present []digest // in the feed and reported
 	for _, item := range items {
 		key := digestOf(item.id)
@@ -186,14 +207,7 @@ func report(items []item, known cursor, r poller.Request, found validators) (pol
 	if result.HasMore {
 		found = validators{flaw: found.flaw, pause: found.pause}
 	}
-	next, err := known.next(present, items, found).encode()
-	if err != nil {
-		return poller.Result{}, &poller.CheckError{Kind: poller.Protocol, Code: "cursor", Message: "the cursor cannot be written", Err: err}
-	}
-	if string(next) != string(r.Cursor) {
-		result.Cursor = next
-	}
-	return result, nil
+	return result, known.next(present, items, found)
 }
 
 // config is a record's parsed config.
@@ -201,6 +215,7 @@ type config struct {
 	url     string
 	headers fetch.Headers
 	pace    string
+	push    string
 }
 
 // form reads configs.
@@ -232,5 +247,6 @@ func newForm(client *fetch.Client) *form {
 				c.pace = v.Matching(func(whose string) bool { return whose == paceFeed || whose == paceAccount }, "must be feed or account")
 			},
 		},
+		pushEntry,
 	})
 }

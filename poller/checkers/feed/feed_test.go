@@ -207,8 +207,8 @@ func TestConfig(t *testing.T) {
 		`{"url": null}`:                       "config.url: missing",
 		`{"url": 7}`:                          "config.url: must be a string",
 		`{"url": "ftp://example.com"}`:        "config.url: must begin with https:// or http://",
-		`{"uri": "https://example.com"}`:      "config.url: missing\nconfig.uri: unknown field; the fields are url, login, headers and pace",
-		`{"url": "https://example.com", "x": "s3"}`: "config.x: unknown field; the fields are url, login, headers and pace",
+		`{"uri": "https://example.com"}`:      "config.url: missing\nconfig.uri: unknown field; the fields are url, login, headers, pace and push",
+		`{"url": "https://example.com", "x": "s3"}`: "config.x: unknown field; the fields are url, login, headers, pace and push",
 	} {
 		err := c.Validate(json.RawMessage(config))
 		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/mmcdole/gofeed"
+	gofeedatom "github.com/mmcdole/gofeed/atom"
 	gofeedrss "github.com/mmcdole/gofeed/rss"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/websub"
 )
 
 // maxItems is the most items of a feed that are read.
@@ -36,6 +38,7 @@ type feedRead struct {
 	items []item // oldest first, each once
 	flaw  flaw
 	pause time.Duration // for which it asks; zero: for none
+	hubs  websub.Links
 }
 
 // setBase sets the address against which relative ones are resolved.
@@ -81,9 +84,12 @@ func read(ctx context.Context, body []byte, contentType string, reserve reserver
 		return feedRead{}, err
 	}
 	defer release()
-	parsed, ttl, err := gofeedParse(&source{ctx: ctx, text: judged.text})
+	parsed, told, err := gofeedParse(&source{ctx: ctx, text: judged.text})
 	if err != nil {
 		return feedRead{}, err
+	}
+	if parsed.FeedType == "json" && bytes.Contains(judged.text, []byte(`"hubs"`)) {
+		told.hubs = jsonHubs(judged.text)
 	}
 	items := itemsOf(parsed, judged.abouts)
 	if judged.flaw.lossy && len(items) == 0 {
@@ -95,7 +101,7 @@ func read(ctx context.Context, body []byte, contentType string, reserve reserver
 		}
 		items = items[len(items)-maxItems:]
 	}
-	return feedRead{items, judged.flaw, min(max(ttl, updatesOf(parsed)), mostPause)}, nil
+	return feedRead{items, judged.flaw, min(max(told.ttl, updatesOf(parsed)), mostPause), told.hubs}, nil
 }
 
 // judgement is the text for the parser, and what parsing it will cost.
@@ -134,8 +140,8 @@ func judge(ctx context.Context, body []byte, contentType string, reserve reserve
 }
 
 // gofeedParse turns the parser's panics into errors, because it reads input from
-// strangers. It also returns the ttl of RSS.
-func gofeedParse(from io.Reader) (parsed *gofeed.Feed, ttl time.Duration, err error) {
+// strangers. It also returns what the parser's feed has no fields for.
+func gofeedParse(from io.Reader) (parsed *gofeed.Feed, also told, err error) {
 	defer func() {
 		if recover() != nil {
 			parsed, err = nil, errPanic
@@ -143,24 +149,46 @@ func gofeedParse(from io.Reader) (parsed *gofeed.Feed, ttl time.Duration, err er
 	}()
 	parser := gofeed.NewParser()
 	// Items' pictures are not used, so the parser need not search the HTML for them.
-	rss := &translator{DefaultRSSTranslator: gofeed.DefaultRSSTranslator{DisableContentImageScan: true}}
-	parser.RSSTranslator = rss
+	parser.RSSTranslator = &translator{DefaultRSSTranslator: gofeed.DefaultRSSTranslator{DisableContentImageScan: true}, told: &also}
+	parser.AtomTranslator = &atomTranslator{told: &also}
 	parsed, err = parser.Parse(from)
 	if err != nil {
-		return nil, 0, errUnreadable // its text quotes the answer
+		return nil, told{}, errUnreadable // its text quotes the answer
 	}
 	// The parser accepts any JSON object as an empty JSON Feed, even an API's error.
 	if parsed.FeedType == "json" && !strings.Contains(parsed.FeedVersion, "jsonfeed.org") && len(parsed.Items) == 0 {
-		return nil, 0, errNotJSONFeed
+		return nil, told{}, errNotJSONFeed
 	}
-	return parsed, rss.ttl, nil
+	return parsed, also, nil
+}
+
+// told is what a document says besides its items.
+type told struct {
+	ttl  time.Duration // of RSS
+	hubs websub.Links
+}
+
+// atomTranslator keeps the feed's hub.
+type atomTranslator struct {
+	gofeed.DefaultAtomTranslator
+	told *told
+}
+
+// Translate implements gofeed.Translator.
+func (t *atomTranslator) Translate(feed any) (*gofeed.Feed, error) {
+	if read, ok := feed.(*gofeedatom.Feed); ok {
+		for _, link := range read.Links {
+			t.told.hubs.Add(link.Rel, link.Href)
+		}
+	}
+	return t.DefaultAtomTranslator.Translate(feed)
 }
 
 // translator uses a guid that is a permanent link as the link of an item that has none, and keeps the
-// channel's ttl.
+// channel's ttl and hub.
 type translator struct {
 	gofeed.DefaultRSSTranslator
-	ttl time.Duration
+	told *told
 }
 
 // Translate implements gofeed.Translator.
@@ -170,7 +198,10 @@ func (t *translator) Translate(feed any) (*gofeed.Feed, error) {
 	if err != nil || !ok {
 		return translated, err
 	}
-	t.ttl = ttlOf(read)
+	t.told.ttl = ttlOf(read)
+	for _, link := range read.Extensions["atom"]["link"] {
+		t.told.hubs.Add(link.Attrs["rel"], link.Attrs["href"])
+	}
 	if len(read.Items) != len(translated.Items) {
 		return translated, nil
 	}
