@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -39,6 +40,15 @@ type Importing struct {
 	From     BeginFrom                // where new accounts begin
 	Bad      func(BadLine) error      // is called for each line that is left out; may be nil
 	Repeated func(RepeatedLine) error // is called for each line that repeats an id; may be nil
+	DryRun   bool                     // nothing is written; each line counts as if the others were not there
+}
+
+// Line is one line of an import: a record, or why there is none.
+type Line struct {
+	Number int    // where it comes from, for reports; from 1
+	ID     string // the account's, if Faults are given and it is known
+	Record []byte // as a line of an export, and valid until the next line is asked for
+	Faults Faults // if there are any, the record is not read, and the line is left out
 }
 
 func (o Importing) withDefaults() Importing {
@@ -86,11 +96,23 @@ func (r *Registry) Import(ctx context.Context, in io.Reader, report func(BadLine
 // ImportWith is Import with options. It reports repeated ids among the first repeatsKnown
 // ids of the input. It also returns Faults for options that are not valid.
 func (r *Registry) ImportWith(ctx context.Context, in io.Reader, o Importing) (Summary, error) {
+	return r.importFrom(ctx, newLineReader(in), o)
+}
+
+// ImportLines is ImportWith for lines that somebody else has read. An error of lines ends the
+// import.
+func (r *Registry) ImportLines(ctx context.Context, lines iter.Seq2[Line, error], o Importing) (Summary, error) {
+	in := newLineQueue(lines)
+	defer in.stop()
+	return r.importFrom(ctx, in, o)
+}
+
+func (r *Registry) importFrom(ctx context.Context, in lineSource, o Importing) (Summary, error) {
 	if err := o.From.Validate(); err != nil {
 		return Summary{}, err
 	}
-	w, o := newBatchWriter(ctx, r, o.From), o.withDefaults()
-	summary, err := r.readLines(newLineReader(in), w, o)
+	w, o := newBatchWriter(ctx, r, o), o.withDefaults()
+	summary, err := r.readLines(in, w, o)
 	if err == nil {
 		err = w.flush()
 	}

@@ -34,7 +34,7 @@ type line struct {
 }
 
 // readLines hands every good line on to the writer, and reports the bad ones.
-func (r *Registry) readLines(in *lineReader, w *batchWriter, o Importing) (Summary, error) {
+func (r *Registry) readLines(in lineSource, w *batchWriter, o Importing) (Summary, error) {
 	var s Summary
 	var seen repeats
 	clock := r.clock(w.ctx)
@@ -65,30 +65,29 @@ func (r *Registry) readLines(in *lineReader, w *batchWriter, o Importing) (Summa
 		case errors.Is(readErr, io.EOF):
 			return s, nil
 		case readErr != nil:
-			return s, fmt.Errorf("%w: line %d: %w", ErrInput, in.number+1, readErr)
+			return s, in.failed(readErr)
 		}
 	}
 }
 
 // readBlock waits for a line, and adds the lines that have come already. With an error it
 // also returns the lines before it.
-func readBlock(in *lineReader) ([]line, error) {
+func readBlock(in lineSource) ([]line, error) {
 	var block []line
 	text := make([]byte, 0, 32<<10)
 	for size := 0; len(block) == 0 || len(block) < blockLines && size < blockBytes && !in.mayBlock(); {
-		next, err := in.next()
-		switch {
-		case errors.Is(err, errLong):
-			block = append(block, line{number: in.number, faults: Faults{{Field: RecordField, Reason: fmt.Sprintf("must be at most %d bytes", MaxRecord)}}})
-			continue
-		case err != nil:
+		next, err := in.line()
+		if err != nil {
 			return block, err
 		}
-		// The reader reuses its buffer for the next line.
+		if next.Faults == nil && len(next.Record) > MaxRecord {
+			next.Record, next.Faults = nil, tooLong()
+		}
+		// The source reuses its buffer for the next line.
 		start := len(text)
-		text = append(text, next...)
-		block = append(block, line{number: in.number, text: text[start:len(text):len(text)]})
-		size += len(next)
+		text = append(text, next.Record...)
+		block = append(block, line{number: next.Number, text: text[start:len(text):len(text)], account: Account{ID: next.ID}, faults: next.Faults})
+		size += len(next.Record)
 	}
 	return block, nil
 }

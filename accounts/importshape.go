@@ -49,8 +49,7 @@ func notLines(first []byte) error {
 	case string(first) == "{":
 		return fmt.Errorf("%w: this looks like JSON spread over several lines. %s. To convert it: jq -c . FILE", ErrNotLines, oneALine)
 	case looksLikeCSV(first):
-		return fmt.Errorf("%w: this looks like CSV. %s. A table with the columns id and url becomes feeds by: "+
-			`jq -Rc 'split(",") | {id: .[0], kind: "feed", config: {url: .[1]}}' FILE`, ErrNotLines, oneALine)
+		return fmt.Errorf("%w: this looks like CSV. %s. A table needs a first line that names its columns, such as id,kind,url", ErrNotLines, oneALine)
 	}
 	return nil
 }

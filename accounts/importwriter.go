@@ -19,6 +19,7 @@ const importWriters = 8
 type batchWriter struct {
 	registry *Registry
 	from     BeginFrom // where new accounts without a state begin
+	dry      bool      // nothing is written
 	ctx      context.Context
 	fail     context.CancelCauseFunc
 	pending  map[int]*batch
@@ -45,8 +46,8 @@ type imported struct {
 	line    int              // its line's number
 }
 
-func newBatchWriter(ctx context.Context, r *Registry, from BeginFrom) *batchWriter {
-	w := &batchWriter{registry: r, from: from, pending: make(map[int]*batch)}
+func newBatchWriter(ctx context.Context, r *Registry, o Importing) *batchWriter {
+	w := &batchWriter{registry: r, from: o.From, dry: o.DryRun, pending: make(map[int]*batch)}
 	w.ctx, w.fail = context.WithCancelCause(ctx)
 	w.queues = make([]chan *batch, min(importWriters, r.ring.Shards()))
 	for i := range w.queues {
@@ -143,7 +144,9 @@ func (w *batchWriter) tryWrite(b *batch) (again *batch, err error) {
 		return nil, err
 	}
 	var outcomes []circulate.Registered
-	if len(items) > 0 {
+	if w.dry {
+		outcomes = foreseen(items)
+	} else if len(items) > 0 {
 		if outcomes, err = w.registry.ring.Upsert(w.ctx, b.shard, items); err != nil {
 			return nil, err
 		}
@@ -168,6 +171,18 @@ func (w *batchWriter) tryWrite(b *batch) (again *batch, err error) {
 		}
 	}
 	return again, nil
+}
+
+// foreseen returns what would become of registrations if nobody else changed their accounts.
+func foreseen(items []circulate.Registration) []circulate.Registered {
+	outcomes := make([]circulate.Registered, len(items))
+	for i := range items {
+		outcomes[i] = circulate.Updated
+		if items[i].Absent {
+			outcomes[i] = circulate.Created
+		}
+	}
+	return outcomes
 }
 
 func (b *batch) add(a imported, record []byte) {
@@ -209,9 +224,7 @@ func (w *batchWriter) changes(b *batch) (items []circulate.Registration, places 
 			item.Before, item.ForgetCursor = before, kindOf(before) != a.Kind
 		} else {
 			item.Absent = true
-			if a.begin == nil {
-				item.Begin = w.from.begin(now)
-			}
+			item.Begin = w.from.asked(a.begin, now)
 		}
 		item.Record = withRevision(b.records[i], revision.next(now))
 		records[a.ID] = item.Record

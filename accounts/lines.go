@@ -4,14 +4,26 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 )
+
+// lineSource is where an import gets its lines.
+type lineSource interface {
+	// line returns the next line, which is valid until the next call, or io.EOF at the end.
+	line() (Line, error)
+	// mayBlock reports whether the next line may not have come yet.
+	mayBlock() bool
+	// failed returns the error that ends an import because line returned one.
+	failed(err error) error
+}
 
 // lineReader returns the lines of a text. Its memory is bounded: it skips the rest of a
 // line that is too long.
 type lineReader struct {
 	in     *bufio.Reader
-	line   []byte
+	text   []byte
 	number int
 }
 
@@ -39,22 +51,22 @@ func (r *lineReader) next() ([]byte, error) {
 }
 
 func (r *lineReader) read() ([]byte, error) {
-	r.line = r.line[:0]
+	r.text = r.text[:0]
 	long := false
 	for {
 		part, err := r.in.ReadSlice('\n')
 		if !long {
-			r.line = append(r.line, part...)
-			long = len(r.line) > MaxRecord+1 // the line feed does not count
+			r.text = append(r.text, part...)
+			long = len(r.text) > MaxRecord+1 // the line feed does not count
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case errors.Is(err, io.EOF) && len(r.line) > 0:
+		case errors.Is(err, io.EOF) && len(r.text) > 0:
 		case err != nil:
 			return nil, err
 		}
-		if line := bytes.TrimSuffix(r.line, []byte("\n")); !long && len(line) <= MaxRecord {
+		if line := bytes.TrimSuffix(r.text, []byte("\n")); !long && len(line) <= MaxRecord {
 			return line, nil
 		}
 		return nil, errLong
@@ -63,3 +75,43 @@ func (r *lineReader) read() ([]byte, error) {
 
 // mayBlock reports whether the next line may not have come yet.
 func (r *lineReader) mayBlock() bool { return r.in.Buffered() == 0 }
+
+func (r *lineReader) line() (Line, error) {
+	text, err := r.next()
+	if errors.Is(err, errLong) {
+		return Line{Number: r.number, Faults: tooLong()}, nil
+	}
+	return Line{Number: r.number, Record: text}, err
+}
+
+func (r *lineReader) failed(err error) error {
+	return fmt.Errorf("%w: line %d: %w", ErrInput, r.number+1, err)
+}
+
+func tooLong() Faults {
+	return Faults{{Field: RecordField, Reason: fmt.Sprintf("must be at most %d bytes", MaxRecord)}}
+}
+
+// lineQueue hands on lines that somebody else has read.
+type lineQueue struct {
+	next func() (Line, error, bool)
+	stop func()
+}
+
+func newLineQueue(lines iter.Seq2[Line, error]) *lineQueue {
+	next, stop := iter.Pull2(lines)
+	return &lineQueue{next, stop}
+}
+
+func (q *lineQueue) line() (Line, error) {
+	line, err, ok := q.next()
+	if !ok {
+		return Line{}, io.EOF
+	}
+	return line, err
+}
+
+func (*lineQueue) mayBlock() bool { return false }
+
+// failed returns the error as it is: it knows its own place.
+func (*lineQueue) failed(err error) error { return err }

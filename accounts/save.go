@@ -279,3 +279,18 @@ func (f BeginFrom) begin(now time.Time) *circulate.Begin {
 	}
 	return &circulate.Begin{State: Memory{SkipBefore: now}.Encode()}
 }
+
+// asked returns the state of an account that is registered now and may bring one along. What got
+// nowhere yet, such as an account that was paused before its first check, begins as f says.
+func (f BeginFrom) asked(carried *circulate.Begin, now time.Time) *circulate.Begin {
+	begin := f.begin(now)
+	switch {
+	case carried == nil:
+		return begin
+	case begin == nil || len(carried.Cursor) > 0 || carried.State != "":
+		return carried
+	}
+	both := *carried
+	both.State = begin.State
+	return &both
+}

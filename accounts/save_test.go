@@ -243,7 +243,7 @@ func TestImportKeepsRevisions(t *testing.T) {
 			t.Errorf("a: %+v, %v", a.Revision, err)
 		}
 		// An account that changed after the look is read again.
-		w := newBatchWriter(ctx, r, BeginBackfill)
+		w := newBatchWriter(ctx, r, Importing{From: BeginBackfill})
 		b := &batch{shard: 0}
 		b.add(imported{Account: Account{ID: "a", Kind: "plain", Cadence: "every 8m"}}, []byte(`{"id":"a","kind":"plain","cadence":"every 8m"}`))
 		items, places, _, err := w.changes(b)

@@ -254,7 +254,7 @@ func (neverEnds) Read(p []byte) (int, error) { return copy(p, "\n"), nil }
 // The memory of an import is bounded in bytes as well.
 func TestImportHoldsLittle(t *testing.T) {
 	r, _ := newRegistry(t, redistest.Embedded(t), 1)
-	w := newBatchWriter(context.Background(), r, BeginBackfill)
+	w := newBatchWriter(context.Background(), r, Importing{From: BeginBackfill})
 	for i := range 10 {
 		a := Account{ID: fmt.Sprint(i), Kind: "plain", Config: json.RawMessage(`"` + strings.Repeat("x", batchBytes/5) + `"`)}
 		record, err := a.Encode()
