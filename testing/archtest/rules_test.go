@@ -91,9 +91,10 @@ var mayImport = []struct {
 	{"cmd/rounds/mailbox", []string{"accounts", "circulate", "circulate/document", "cmd/rounds/login"}},
 	{"cmd/rounds/scan", []string{"accounts", "circulate", "circulate/document", "cmd/rounds/login"}},
 	{"cmd/rounds/backup", []string{"accounts/secret", "circulate", "circulate/credential", "circulate/document"}},
+	{"cmd/rounds/moving", []string{"accounts", "accounts/cadence", "accounts/strict"}},
 	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/api", "cmd/rounds/locale", "cmd/rounds/mailbox", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
 	// The API seals secrets, and has nothing that opens one.
-	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail"}, forEdges...)},
+	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/moving", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail"}, forEdges...)},
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
 	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},

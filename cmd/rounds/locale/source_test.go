@@ -20,14 +20,14 @@ import (
 // says lists the functions that make texts for people, and which of their arguments is the text. A
 // function without a package is known by its name alone.
 var says = map[string]int{
-	"errors.New": 0, "fmt.Errorf": 0, "misuse": 0, "refusal": 0,
+	"errors.New": 0, "fmt.Errorf": 0, "misuse": 0, "refusal": 0, "unreadable": 0,
 	"newErrorReply": 1, "invalid": 1, "unavailable": 0, "unauthorized": 0, "elsewhere": 0, "underWay": 1, "found": 1, "ownOnly": 1,
 	"Fault": 1, "fault": 1, "Add": 1, "Matching": 1,
 	"ask": 1, "confirm": 1, "answer": 0, "says": 0, "tell": 0, "spoken": 0,
 }
 
 // formats are those functions whose text is a format.
-var formats = []string{"fmt.Errorf", "says", "tell"}
+var formats = []string{"fmt.Errorf", "says", "tell", "unreadable"}
 
 // members lists the fields of composite literals that are texts for people.
 var members = []string{"Reason", "Message", "none"}
@@ -201,7 +201,7 @@ func (s *source) read(files fs.FS, dir string, only []string) error {
 var spoken = []string{
 	"accounts/strict", "accounts", "accounts/access", "accounts/cadence", "accounts/secret", "accounts/trial",
 	"cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/command", "cmd/rounds/key", "cmd/rounds/listen",
-	"cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings",
+	"cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/moving", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings",
 }
 
 // kinds are the packages whose faults of a config people read. What went wrong in a check is stored,
