@@ -32,8 +32,8 @@ func FuzzParameters(f *testing.F) {
 		} else if p := badQuery(q.faults); len(p.Errors) == 0 || p.Status != 422 {
 			t.Errorf("%q: %+v", query, p)
 		}
-		if from, err := importFrom(r); err == nil && from.Validate() != nil {
-			t.Errorf("%q: %q", query, from)
+		if o, err := readImport(r); err == nil && o.from.Validate() != nil {
+			t.Errorf("%q: %+v", query, o)
 		}
 		if values, err := url.ParseQuery(query); err == nil {
 			if q, faults := readMessagesQuery(values, false); len(faults) == 0 && (q.limit < 1 || q.limit > message.MaxLimit || q.after != "" && q.before != "") {

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
+	"github.com/rounds-dev/rounds/cmd/rounds/moving"
 )
 
 const introduction = `rounds keeps checking accounts for new messages. This API manages the accounts and returns the messages that were found.
@@ -155,6 +156,11 @@ func (d describer) problems(o *huma.Operation, statuses ...int) *huma.Operation 
 }
 
 func (d describer) importing() *huma.Operation {
+	var formats []any
+	for _, format := range moving.Formats() {
+		formats = append(formats, string(format))
+	}
+	anyText := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	answers := &huma.MediaType{Schema: &huma.Schema{OneOf: []*huma.Schema{
 		d.media(reflect.TypeFor[BadLine]()).Schema, d.media(reflect.TypeFor[ImportEnd]()).Schema,
 	}}}
@@ -164,10 +170,16 @@ func (d describer) importing() *huma.Operation {
 		Description: "One record a line, at most 256 KiB each, any number of them. New and changed accounts are due at their next phase slot, so that they do not all start together. " +
 			"Of several lines with the same id the last one wins. If the account is new, a record that was exported with its state brings the state along.\n\n" +
 			"The reply begins at once. It has a line for each bad line and for each line that repeats an id, and a summary as the last line. Read it while you send. " +
-			"If the last line has an error, or is missing, the import stopped. Importing everything again is safe.",
+			"If the last line has an error, or is missing, the import stopped. Importing everything again is safe.\n\n" +
+			"Lists of other programs are recognised by their beginning: OPML, the feeds of Miniflux (GET /v1/feeds), a backup of Uptime Kuma, and CSV whose first line names the columns. A feed gets an id that is computed from its URL. " +
+			"A list that is one document has at most 16 MiB and 100000 entries, and nothing of it counts if it cannot be read. Passwords in a list are stored as secrets if the caller may store secrets; otherwise their lines are left out.",
 		Parameters: []*huma.Param{{Name: "from", In: "query", Description: "Where new accounts begin. backfill: with everything that their third parties still have. now: with messages from now on; older ones are dropped.",
-			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"backfill", "now"}, Default: "backfill"}}},
-		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]())}},
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"backfill", "now"}, Default: "backfill"}},
+			{Name: "format", In: "query", Description: "What comes, if it must not be recognised.",
+				Schema: &huma.Schema{Type: huma.TypeString, Enum: formats}},
+			{Name: "dry_run", In: "query", Description: "true: nothing is written. Each line counts as if the others were not there.",
+				Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/x-ndjson": d.media(reflect.TypeFor[Record]()), "text/x-opml": anyText, "application/json": {}, "text/csv": anyText}},
 		Responses:   lines(answers),
 	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
@@ -175,9 +187,11 @@ func (d describer) importing() *huma.Operation {
 func (d describer) exporting() *huma.Operation {
 	return d.problems(&huma.Operation{
 		OperationID: "export-accounts", Method: http.MethodGet, Path: "/v1/accounts:export", Tags: []string{"transfer"},
-		Summary:     "The records of accounts",
-		Description: "Of all accounts, or of the accounts that the parameters select: one record a line, in the form of an import. If it fails half way, the connection is cut.",
-		Parameters: selecting(&huma.Param{Name: "with_state", In: "query", Description: "true: each record also has a field state, with cursor, failures, what its cadence remembers and why it is parked. An import uses it for new accounts.",
+		Summary: "The records of accounts",
+		Description: "Of all accounts, or of the accounts that the parameters select: one record a line, in the form of an import. If it fails half way, the connection is cut.\n\n" +
+			"As OPML: the feeds among them, at most 100000, in the folders that their label folder names. The header Rounds-Left-Out counts the others.",
+		Parameters: selecting(&huma.Param{Name: "format", In: "query", Description: "records, or opml for feed readers.",
+			Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"records", "opml"}, Default: "records"}}, &huma.Param{Name: "with_state", In: "query", Description: "true: each record also has a field state, with cursor, failures, what its cadence remembers and why it is parked. An import uses it for new accounts.",
 			Schema: &huma.Schema{Type: huma.TypeBoolean, Default: false}}),
 		Responses: lines(d.media(reflect.TypeFor[Record]())),
 	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)

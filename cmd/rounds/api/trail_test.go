@@ -111,7 +111,7 @@ func TestWhatEntriesSay(t *testing.T) {
 		{"POST", "/v1/accounts/a/resume", "", "resume-account done account=a"},
 		{"DELETE", "/v1/accounts/none", "", "delete-account refused status=404 account=none"},
 		{"POST", "/v1/accounts:import?from=now", `{"id":"c","kind":"plain"}` + "\n" + `{"id":"d","kind":"plain","x":"` + secret + `"}` + "\n" + `{"id":"a","kind":"plain"}` + "\n", "import-accounts failed status=200 created=1 failed=1 lines=3 updated=1"},
-		{"POST", "/v1/accounts:import", "id,kind\n" + secret + ",plain\n", "import-accounts refused status=200"},
+		{"POST", "/v1/accounts:import", "name,kind\n" + secret + ",plain\n", "import-accounts refused status=200"},
 		{"POST", "/v1/accounts:pause?kind=plain&prefix=a&prefix=c&dry_run=false", "", "pause-accounts done selector=kind=plain prefix=a prefix=c changed=2 matched=2"},
 		{"POST", "/v1/accounts:resume?all=true", "", "resume-accounts done selector=all changed=2 matched=4 unchanged=2"},
 		{"POST", "/v1/accounts:delete", "", "delete-accounts refused status=422"},

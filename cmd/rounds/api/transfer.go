@@ -21,6 +21,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/backup"
+	"github.com/rounds-dev/rounds/cmd/rounds/moving"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
@@ -35,10 +36,14 @@ const (
 // importAccounts reads records and replies while it does so, with a line for each bad
 // record and the summary at the end.
 func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
-	from, err := importFrom(r)
+	o, err := readImport(r)
 	if err != nil {
 		badQuery(err).write(w, r)
 		return
+	}
+	draft := trail.Of(r.Context())
+	if o.dry {
+		draft.LookOnly()
 	}
 	ctx, end := s.stream(r)
 	defer end()
@@ -56,17 +61,34 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	reply.flush()
 	body := &promptReader{ctx: ctx, in: r.Body, connection: connection, before: reply.flush}
 	defer body.abandon(r.Body)
-	summary, err := s.registry(ctx).ImportWith(ctx, body, accounts.Importing{
-		From: from,
+	// What a list has beside its records is told in between, from the same goroutine.
+	report := func(line BadLine) error { return reply.write(line) }
+	format, in := o.format, moving.Plain(body)
+	if format == "" {
+		format = moving.Recognise(in)
+	}
+	options := accounts.Importing{
+		From: o.from, DryRun: o.dry,
 		Bad: func(bad accounts.BadLine) error {
 			return reply.write(BadLine{Line: bad.Line, ID: bad.ID, Errors: bad.Faults})
 		},
 		Repeated: func(again accounts.RepeatedLine) error {
 			return reply.write(BadLine{Line: again.Line, ID: again.ID, Repeats: again.Before})
 		},
-	})
-	noteImport(trail.Of(r.Context()), summary, err)
-	last := ImportEnd{Summary: ImportSummary(summary)}
+	}
+	var summary accounts.Summary
+	if format == moving.Records {
+		summary, err = s.registry(ctx).ImportWith(ctx, in, options)
+	} else {
+		summary, err = s.registry(ctx).ImportLines(ctx, s.linesOf(ctx, moving.Read(format, in), o.dry, report), options)
+	}
+	if !o.dry {
+		noteImport(draft, summary, err)
+	}
+	last := ImportEnd{Summary: ImportSummary(summary), DryRun: o.dry}
+	if format != moving.Records {
+		last.Format = string(format)
+	}
 	if reply.out.err != nil {
 		return // the caller has gone
 	}
@@ -79,9 +101,10 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 
 // noteImport adds the result of an import to its entry in the trail.
 func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
+	_, unreadable := errors.AsType[*moving.UnreadableError](err)
 	draft.Counts(map[string]int{"lines": done.Lines, "created": done.Created, "updated": done.Updated, "unchanged": done.Unchanged, "failed": done.Failed})
 	switch {
-	case errors.Is(err, accounts.ErrNotLines):
+	case errors.Is(err, accounts.ErrNotLines), unreadable && done.Lines == 0:
 		draft.End(trail.Refused)
 	case circulate.Unknown(err) && !errors.Is(err, accounts.ErrInput):
 		draft.End(trail.Unknown)
@@ -90,22 +113,37 @@ func noteImport(draft *trail.Draft, done accounts.Summary, err error) {
 	}
 }
 
-// importFrom reads where new accounts begin, the one parameter of an import.
-func importFrom(r *http.Request) (accounts.BeginFrom, error) {
-	q := readQuery(r, false, "from")
-	from := accounts.BeginFrom(q.values["from"])
-	if len(q.faults) > 0 {
-		return from, q.faults
+// importing is what the parameters of an import say.
+type importing struct {
+	from   accounts.BeginFrom
+	format moving.Format // empty: recognised by what comes
+	dry    bool
+}
+
+func readImport(r *http.Request) (importing, error) {
+	q := readQuery(r, false, "from", "format", "dry_run")
+	o := importing{from: accounts.BeginFrom(q.values["from"]), format: moving.Format(q.values["format"]), dry: q.flag("dry_run")}
+	if o.format != "" && !slices.Contains(moving.Formats(), o.format) {
+		q.faults.Add("format", "must be records, opml, miniflux, uptime-kuma or csv")
 	}
-	return from, from.Validate()
+	if len(q.faults) > 0 {
+		return o, q.faults
+	}
+	return o, o.from.Validate()
 }
 
 func (s *Server) importError(ctx context.Context, done accounts.Summary, err error) string {
 	if errors.Is(err, accounts.ErrNotLines) {
 		return "nothing was imported: " + strings.ReplaceAll(err.Error(), "accounts: ", "")
 	}
+	unreadable, ok := errors.AsType[*moving.UnreadableError](err)
+	if ok && done.Lines == 0 {
+		return "nothing was imported: " + unreadable.Error()
+	}
 	why := "the request ended early"
-	if !errors.Is(err, accounts.ErrInput) || cutOff(ctx) {
+	if ok {
+		why = unreadable.Error()
+	} else if !errors.Is(err, accounts.ErrInput) || cutOff(ctx) {
 		why = s.errorReply(ctx, "import accounts", err).Detail
 	}
 	return fmt.Sprintf("import stopped: %d of the %d lines that were read are done; importing everything again is safe: %s", done.Done(), done.Lines, why)
@@ -113,10 +151,26 @@ func (s *Server) importError(ctx context.Context, done accounts.Summary, err err
 
 // exportAccounts writes the records of all selected accounts.
 func (s *Server) exportAccounts(w http.ResponseWriter, r *http.Request) {
-	q := readQuery(r, true, "with_state")
+	q := readQuery(r, true, "with_state", "format")
 	export := accounts.Exporting{Selector: q.selector, State: q.flag("with_state")}
+	format, given := q.values["format"]
+	switch moving.Format(format) {
+	case moving.OPML:
+		if export.State {
+			q.faults.Add("with_state", "must be false: OPML has no states")
+		}
+	case moving.Records:
+	default:
+		if given {
+			q.faults.Add("format", "must be records or opml")
+		}
+	}
 	if len(q.faults) > 0 {
 		badQuery(q.faults).write(w, r)
+		return
+	}
+	if format == string(moving.OPML) {
+		s.exportOPML(w, r, export)
 		return
 	}
 	s.send(w, r, "export accounts", func(ctx context.Context, out io.Writer) error {

@@ -403,7 +403,7 @@ func TestImportThatEndsEarlyLeavesTheConnectionInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The body is longer than what is sent of it.
-		_, _ = fmt.Fprintf(conn, "POST /v1/accounts:import HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\nid,kind\na,b\n%s", address, strings.Repeat("x,y\n", 5000))
+		_, _ = fmt.Fprintf(conn, "POST /v1/accounts:import HTTP/1.1\r\nHost: %s\r\nContent-Length: 100000\r\n\r\nname,kind\na,b\n%s", address, strings.Repeat("x,y\n", 5000))
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {

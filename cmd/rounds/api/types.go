@@ -106,11 +106,14 @@ type BadLine struct {
 	ID      string          `json:"id,omitempty" doc:"The account's id, if the line has a valid one."`
 	Errors  accounts.Faults `json:"errors,omitempty" doc:"Why the line was left out; missing if it was imported."`
 	Repeats int             `json:"repeats,omitempty" doc:"The earlier line with the same id. This line was imported, and counts."`
+	Left    accounts.Faults `json:"left,omitempty" doc:"What another program's list says of the account and has no counterpart. The line was not left out because of it."`
 }
 
 // ImportEnd is the last line of an import's reply.
 type ImportEnd struct {
 	Error   string        `json:"error,omitempty" doc:"Why the import stopped before its end. Repeating the import is safe."`
+	Format  string        `json:"format,omitempty" doc:"The format of another program's list; left out for records."`
+	DryRun  bool          `json:"dry_run,omitempty" doc:"Nothing was written: the summary is what an import would do."`
 	Summary ImportSummary `json:"summary"`
 }
 

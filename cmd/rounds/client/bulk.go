@@ -20,6 +20,16 @@ type importLine struct {
 	api.BadLine
 	Summary *api.ImportSummary `json:"summary"`
 	Error   string             `json:"error"`
+	Format  string             `json:"format"`
+	DryRun  bool               `json:"dry_run"`
+}
+
+// Importing says how to import lines. The zero value imports what is recognised, with everything
+// that third parties still have.
+type Importing struct {
+	From   accounts.BeginFrom // where new accounts begin
+	Format string             // as the API names it; empty: recognised
+	DryRun bool               // nothing is written
 }
 
 // errCutOff reports that an answer ended before it was complete.
@@ -29,11 +39,23 @@ var errCutOff = errors.New("the API's answer was cut off")
 // empty: with everything that there is. It calls bad for each line that was not accepted, while the
 // rest is still being sent. Without an error every line was answered.
 func (c *Client) Import(ctx context.Context, records io.Reader, from accounts.BeginFrom, bad func(api.BadLine) error) (api.ImportSummary, error) {
+	end, err := c.ImportWith(ctx, records, Importing{From: from}, bad)
+	return end.Summary, err
+}
+
+// ImportWith is Import with options. The lines may be the list of another program. It also calls bad
+// for each line of which something was not taken.
+func (c *Client) ImportWith(ctx context.Context, records io.Reader, o Importing, bad func(api.BadLine) error) (api.ImportEnd, error) {
 	header := http.Header{"Content-Type": {"application/x-ndjson"}, "Accept": {"application/x-ndjson"}}
 	// The reader is wrapped so that nothing guesses a length from its type.
-	answer, err := c.send(ctx, http.MethodPost, queryPath("/v1/accounts:import", "from", string(from)), header, io.MultiReader(records))
+	dry := ""
+	if o.DryRun {
+		dry = "true"
+	}
+	path := queryPath("/v1/accounts:import", "from", string(o.From), "format", o.Format, "dry_run", dry)
+	answer, err := c.send(ctx, http.MethodPost, path, header, io.MultiReader(records))
 	if err != nil {
-		return api.ImportSummary{}, err
+		return api.ImportEnd{}, err
 	}
 	defer answer.Body.Close()
 	lines := answerLines{bufio.NewReader(answer.Body)}
@@ -42,20 +64,20 @@ func (c *Client) Import(ctx context.Context, records io.Reader, from accounts.Be
 		err := lines.next(&line)
 		switch {
 		case errors.Is(err, io.EOF):
-			return api.ImportSummary{}, fmt.Errorf("%w before its summary: some lines may have been accepted, import again", errCutOff)
+			return api.ImportEnd{}, fmt.Errorf("%w before its summary: some lines may have been accepted, import again", errCutOff)
 		case err != nil:
-			return api.ImportSummary{}, err
+			return api.ImportEnd{}, err
 		case line.Summary != nil:
 			lines.end()
 			if line.Error != "" {
 				err = errors.New(line.Error)
 			}
-			return *line.Summary, err
+			return api.ImportEnd{Summary: *line.Summary, Format: line.Format, DryRun: line.DryRun}, err
 		case line.Error != "":
-			return api.ImportSummary{}, errors.New(line.Error)
+			return api.ImportEnd{}, errors.New(line.Error)
 		}
 		if err := bad(line.BadLine); err != nil {
-			return api.ImportSummary{}, err
+			return api.ImportEnd{}, err
 		}
 	}
 }
@@ -160,6 +182,21 @@ func (c *Client) Export(ctx context.Context, o accounts.Exporting, w io.Writer) 
 			return lines, fmt.Errorf("%w: %w", errCutOff, err)
 		}
 	}
+}
+
+// ExportOPML writes the feeds among the selected accounts as OPML, and returns how many accounts are
+// left out because they are none.
+func (c *Client) ExportOPML(ctx context.Context, selector accounts.Selector, w io.Writer) (leftOut string, err error) {
+	pairs := append(selection(selector), "format", "opml")
+	answer, err := c.send(ctx, http.MethodGet, queryPath("/v1/accounts:export", pairs...), http.Header{"Accept": {"text/x-opml"}}, nil)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(w, answer.Body); err != nil {
+		return "", fmt.Errorf("%w: %w", errCutOff, err)
+	}
+	return answer.Header.Get("Rounds-Left-Out"), nil
 }
 
 // Backup writes a backup of everything, with secrets if asked for, which stay sealed. A backup that

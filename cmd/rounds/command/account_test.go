@@ -307,3 +307,32 @@ func TestSameFaultsOfAnImportArePrintedSomeTimes(t *testing.T) {
 		t.Errorf("%d lines: %q", len(got), got)
 	}
 }
+
+// A list of another program is looked at first, and then moved in; feeds go out as OPML.
+func TestMovingIn(t *testing.T) {
+	s := startAPI(t)
+	list := `<opml version="2.0" xmlns:x="https://x.example/"><body><outline text="News"><outline text="A" xmlUrl="https://a.example/rss" x:crawler="true"/></outline></body></opml>`
+	printed, err := s.roundsWith(t.Context(), list, "account", "import", "-", "--dry-run")
+	want := "line 1, a.example-rss-f14074e597: not taken: crawler has no counterpart\nnothing was written: this is what an import would do\n1 line: 1 created, 0 updated, 0 unchanged, 0 failed\n"
+	if err != nil || printed.out != want {
+		t.Errorf("%v %q", err, printed.out)
+	}
+	if got := s.must("account", "export"); got != "" {
+		t.Errorf("it wrote %s", got)
+	}
+	if printed, err := s.roundsWith(t.Context(), list, "account", "import", "-"); err != nil || !strings.HasSuffix(printed.out, "crawler has no counterpart\n1 line: 1 created, 0 updated, 0 unchanged, 0 failed\n") {
+		t.Errorf("%v %q", err, printed.out)
+	}
+	printed, err = s.roundsWith(t.Context(), "", "account", "export", "--format", "opml")
+	if err != nil || !strings.Contains(printed.out, `<outline text="News">`) || !strings.Contains(printed.out, `xmlUrl="https://a.example/rss"`) || printed.err != "left out, because they are no feeds: 0\n" {
+		t.Errorf("%v %+v", err, printed)
+	}
+	if again, err := s.roundsWith(t.Context(), printed.out, "account", "import", "-", "--format", "opml"); err != nil || again.out != "1 line: 0 created, 0 updated, 1 unchanged, 0 failed\n" {
+		t.Errorf("%v %q", err, again.out)
+	}
+	for _, args := range [][]string{{"export", "--format", "csv"}, {"export", "--format", "opml", "--with-state"}, {"import", "-", "--format", "excel"}} {
+		if _, err := s.roundsWith(t.Context(), list, append([]string{"account"}, args...)...); err == nil {
+			t.Errorf("%q is done", args)
+		}
+	}
+}

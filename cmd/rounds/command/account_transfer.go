@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 func newExportCommand(env environment) *cobra.Command {
 	var chosen selectorFlags
 	export := accounts.Exporting{}
+	format := "records"
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write the records of accounts, one a line",
@@ -32,16 +34,28 @@ row, what its cadence remembers, and why it is parked. An import into another
 namespace continues from there. Stop the pollers first, or pause the accounts: messages
 that are found after the export are found again in the other namespace. Messages, consumer groups,
 nudges and the history of checks are never exported. Without --with-state, standard
-error says what is left out.`,
+error says what is left out.
+
+--format opml writes the feeds among them for a feed reader, in the folders that their
+label folder names; an import takes that, too.`,
 		Example: `  rounds account export accounts.ndjson
   rounds account export --kind feed --label team=news feeds.ndjson
   rounds account export --with-state moved.ndjson
+  rounds account export --format opml feeds.opml
   rounds account export | wc -l`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			var err error
 			if export.Selector, err = chosen.read(); err != nil {
 				return err
+			}
+			switch {
+			case format == "opml" && export.State:
+				return errors.New("--with-state is for records: OPML has no states")
+			case format == "opml":
+				return exportOPML(cmd.Context(), env, calls, export.Selector, args)
+			case format != "records":
+				return errors.New("--format must be records or opml")
 			}
 			if !export.State {
 				fmt.Fprintln(env.stderr, env.says("records only: cursors, failures, and which accounts are paused or parked are left out; --with-state writes them too"))
@@ -67,8 +81,30 @@ error says what is left out.`,
 		}),
 	}
 	chosen.declare(env, cmd)
+	cmd.Flags().StringVar(&format, "format", format, "what is written: `records`, or opml")
+	offer(cmd, "format", "records", "opml")
 	cmd.Flags().BoolVar(&export.State, "with-state", false, "also write how far each account has got")
 	return cmd
+}
+
+// exportOPML writes feeds to a file, or to standard output.
+func exportOPML(ctx context.Context, env environment, calls *client.Client, selector accounts.Selector, args []string) error {
+	leftOut := ""
+	write := func(w io.Writer) (err error) {
+		leftOut, err = calls.ExportOPML(ctx, selector, w)
+		return err
+	}
+	var err error
+	if len(args) == 0 || args[0] == "-" {
+		err = write(env.stdout)
+	} else {
+		err = writeWhole(args[0], write)
+	}
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	fmt.Fprintln(env.stderr, env.says("left out, because they are no feeds: %s", leftOut))
+	return nil
 }
 
 // writeWhole writes a file beside its final path, and moves it there once it is
@@ -106,9 +142,10 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 
 func newImportCommand(env environment) *cobra.Command {
 	jsonOutput, from := false, ""
+	var o client.Importing
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Register or change many accounts",
+		Short: "Register or change many accounts, or move in from another program",
 		Long: `Register or change many accounts: one for each line of a file, or of standard input
 if FILE is -. A line is a record, in the form of "account export":
 
@@ -118,15 +155,22 @@ A bad line is reported and left out; the others are accepted. The exit code is 1
 any line was bad. Of lines with the same id the last one counts, and both are
 reported. Importing the same lines again changes nothing.
 
+Lists of other programs are recognised by their content: OPML of feed readers, the
+feeds of Miniflux (GET /v1/feeds), a backup of Uptime Kuma, and CSV whose first line
+names the columns: id, kind, url, cadence, priority, paused, title, folder,
+label.NAME and config.NAME. Folders and titles become labels, and a feed gets an id
+that is computed from its URL. --dry-run says what would be done. What such a list
+says and no account can say is reported after "not taken".
+
 New accounts begin with everything that their third parties still have. With --from
 now they skip everything from before their registration.`,
 		Example: `  rounds account import accounts.ndjson
   rounds account import mailboxes.ndjson --from now
+  rounds account import subscriptions.opml --dry-run
   rounds account export | jq -c 'select(.kind == "feed") | .cadence = "every 5m"' | rounds account import -`,
 		Args: exactly(1),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			begin := accounts.BeginFrom(from)
-			if begin.Validate() != nil {
+			if o.From = accounts.BeginFrom(from); o.From.Validate() != nil {
 				return errors.New("--from must be backfill or now")
 			}
 			records := env.stdin
@@ -140,7 +184,7 @@ now they skip everything from before their registration.`,
 			}
 			bar := newProgress(env, "lines sent")
 			faults := &badLines{out: env.stdout, in: locale.OfEnvironment(env.lookup)}
-			summary, err := calls.Import(cmd.Context(), bar.counting(records), begin, func(bad api.BadLine) error {
+			end, err := calls.ImportWith(cmd.Context(), bar.counting(records), o, func(bad api.BadLine) error {
 				bar.clear()
 				if jsonOutput {
 					return printJSON(env.stdout, bad)
@@ -154,10 +198,10 @@ now they skip everything from before their registration.`,
 			if err != nil {
 				return err
 			}
-			if err := printSummary(env, summary, jsonOutput); err != nil {
+			if err := printSummary(env, end, jsonOutput); err != nil {
 				return err
 			}
-			if summary.Failed > 0 {
+			if summary := end.Summary; summary.Failed > 0 {
 				return fmt.Errorf("%d of %d lines were not accepted", summary.Failed, summary.Lines)
 			}
 			return nil
@@ -165,6 +209,9 @@ now they skip everything from before their registration.`,
 	}
 	cmd.Flags().StringVar(&from, "from", "", "where new accounts begin: `backfill`, with everything there is, or now; default: backfill")
 	offer(cmd, "from", string(accounts.BeginBackfill), string(accounts.BeginNow))
+	cmd.Flags().StringVar(&o.Format, "format", "", "what the file is, if it must not be recognised: `records`, opml, miniflux, uptime-kuma or csv")
+	offer(cmd, "format", "records", "opml", "miniflux", "uptime-kuma", "csv")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print bad lines and summary as JSON, one a line")
 	return cmd
 }
@@ -236,6 +283,9 @@ func (l *badLines) print(bad api.BadLine) error {
 	for _, fault := range bad.Errors {
 		l.fault(&b, bad.Line, bad.ID, oneLine(fault.Field)+": "+oneLine(fault.Reason))
 	}
+	for _, left := range bad.Left {
+		l.fault(&b, bad.Line, bad.ID, "not taken: "+oneLine(left.Field)+" "+oneLine(left.Reason))
+	}
 	_, err := io.WriteString(l.out, l.in.Translate(b.String()))
 	return err
 }
@@ -266,9 +316,13 @@ func withoutNumbers(text string) string {
 	return b.String()
 }
 
-func printSummary(env environment, s api.ImportSummary, jsonOutput bool) error {
+func printSummary(env environment, end api.ImportEnd, jsonOutput bool) error {
 	if jsonOutput {
-		return printJSON(env.stdout, api.ImportEnd{Summary: s})
+		return printJSON(env.stdout, end)
+	}
+	s := end.Summary
+	if end.DryRun {
+		fmt.Fprintln(env.stdout, env.says("nothing was written: this is what an import would do"))
 	}
 	repeated := ""
 	if s.Repeated > 0 {

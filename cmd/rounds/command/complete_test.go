@@ -110,7 +110,7 @@ func TestGroupsRemoveAsks(t *testing.T) {
 
 func TestImportHints(t *testing.T) {
 	s := startAPI(t)
-	printed, err := s.roundsWith(t.Context(), "id,url\na,u\n", "account", "import", "-")
+	printed, err := s.roundsWith(t.Context(), "a,b\na,u\n", "account", "import", "-")
 	if err == nil || !strings.HasPrefix(err.Error(), "nothing was imported: line 1: not a record a line: this looks like CSV. ") || printed.out != "" {
 		t.Errorf("%+v, %v", printed, err)
 	}
