@@ -100,9 +100,9 @@ func TestCatchUpIsEstimated(t *testing.T) {
 	}{
 		{"intervals of seconds to a day", 2000, 4 * time.Hour, logUniform(10*time.Second, 24*time.Hour), 1.4},
 		{"intervals of minutes, hardly enough", 1000, time.Hour, logUniform(time.Minute, 10*time.Minute), 1.15},
-		{"one interval", 2000, time.Hour, func(int) time.Duration { return 10 * time.Minute }, 1.3},
-		{"daily, and a few often", 2000, 12 * time.Hour, func(i int) time.Duration {
-			if i%50 == 0 {
+		{"one interval", 700, time.Hour, func(int) time.Duration { return 10 * time.Minute }, 1.3},
+		{"daily, and a few often", 1000, 12 * time.Hour, func(i int) time.Duration {
+			if i%25 == 0 {
 				return 10 * time.Second
 			}
 			return 24 * time.Hour
@@ -138,5 +138,27 @@ func TestCatchUpIsEstimated(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Where cadences ask for more than replicas do, accounts are never in time, and with no checks
+// nothing is known. An account that waits for its turn at a limit is in time after that.
+func TestCatchUpOfCapacity(t *testing.T) {
+	sample := []circulate.Paced{
+		{Weight: 100, Late: time.Hour, Interval: 10 * time.Second},
+		{Weight: 1000, Late: time.Hour, Interval: 24 * time.Hour},
+	}
+	if found, ok := accounts.EstimateCatchUp(sample, 9); !ok || !found.Never || found.Seconds != 0 || math.Abs(found.Asked-10) > 0.1 || found.Late != 1100 {
+		t.Errorf("of too few checks: %+v, %v", found, ok)
+	}
+	if found, ok := accounts.EstimateCatchUp(sample, 0); ok {
+		t.Errorf("of no checks: %+v", found)
+	}
+	if found, ok := accounts.EstimateCatchUp(nil, 9); ok {
+		t.Errorf("of no accounts: %+v", found)
+	}
+	sample = append(sample, circulate.Paced{Weight: 10, Late: -2 * time.Hour, Interval: time.Second, Turn: true})
+	if found, ok := accounts.EstimateCatchUp(sample, 1000); !ok || found.Never || found.Seconds != 7200 {
+		t.Errorf("of accounts that have their turn in two hours: %+v, %v", found, ok)
 	}
 }

@@ -83,6 +83,35 @@
 // account waits in the urgent lane, once. An account that a monitor requeues waits in the
 // middle lane, once: Requeue knows no record.
 //
+// # Late accounts
+//
+// While accounts are in time, a claim promotes in the order of due times. After a
+// standstill that order has little to do with what is late: an account that is checked
+// daily would come before all that are checked every few seconds. So where an account is
+// [Late], in the schedule or in the normal lane, and more are due than twice the claim, a
+// claim promotes the relatively latest first: those with the most lateness for each second
+// of their interval. It sees the interval between an account's last success and when it is
+// due (late.lua).
+//
+// That order changes as time passes, so nothing of it is stored, and there is no place for
+// it: the backlog stays in the schedule. A claim looks at samples of what is due, some
+// hundreds of accounts, however many are due: the earliest, the latest, and three at
+// positions that another golden section chooses for each ticket, so that all are met
+// alike. It promotes only if fewer wait in a lane than it takes, and then up to twice as
+// many as it takes, at least eight. So what waits in a lane was chosen lately. Urgent
+// accounts are promoted wherever they are met. A nudge makes an account due now, which is
+// among the latest, so it is met by the next claim.
+//
+// No account starves. Of each lane's promotions every eighth, and at least one, is the
+// earliest due that was met, and the earliest due of all is always met. While clocks do not
+// go back, what becomes due is never due before what is due already. So the accounts before
+// an account in the schedule become no more. The first of them is promoted as soon as its
+// lane has room; each lane is taken from in its turns, first in first out, and so has room
+// again and again. So each account comes to be the first, is promoted, and is taken.
+//
+// A replica of an earlier version promotes all that is due, in the order of due times.
+// Beside it the normal lane is long, and claims take what waits there.
+//
 // # Kinds
 //
 // Replicas may check different kinds of accounts. The ring knows no kinds. It learns the
@@ -650,6 +679,9 @@
 //
 // Package ringtest tests them step by step on every kind of server. Its random walk tests
 // them over arbitrary interleavings of whole steps, with requeues stopped half way.
+//
+// Late accounts: the explorer finds what is promoted late and stays, or goes nowhere, and
+// ringtest who starves.
 //
 // Not guaranteed: that two checks of one account never overlap in time. A live replica
 // that outlasts the long timeout may be checking while another does; only one of the

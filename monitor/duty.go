@@ -97,6 +97,9 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	tasks.Go(func() { m.lookAtGroups(ctx) })
 	tasks.Go(func() { newSampler(m).run(ctx) })
 	tasks.Go(func() { m.repeat(ctx, "tell what is watched", concern.WatchEvery, m.tell) })
+	tasks.Go(func() {
+		m.repeat(ctx, "estimate when accounts are in time", estimateEvery, (&catchUpWatch{Monitor: m}).turn)
+	})
 	tasks.Go(func() { m.audits(ctx) })
 	if m.options.Concerns != nil {
 		tasks.Go(func() {

@@ -36,6 +36,13 @@ func (l *lastSeen) noteCount(c circulate.Count, now time.Time) {
 	l.count, l.counted = c, now
 }
 
+// overdue returns how long the longest overdue account had waited at the last count.
+func (l *lastSeen) overdue() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count.Overdue
+}
+
 func (l *lastSeen) noteMemory(m circulate.Memory, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

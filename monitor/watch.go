@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -110,6 +111,11 @@ func (w *watch) counted(at time.Time, registered, waiting int, overdue time.Dura
 		found.Follow(w.beforeThis().Counted)
 		w.last.Counted = &found
 	})
+}
+
+// catchUp notes when late accounts are in time again; nil: none is late, or it is not known.
+func (w *watch) catchUp(found *accounts.CatchUp) {
+	w.note(func(w *watch, _ time.Time) { w.last.CatchUp = found })
 }
 
 // grouped notes how far all consumer groups have read. At is by Redis' clock.

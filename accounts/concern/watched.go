@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
 )
@@ -41,6 +42,8 @@ type Watched struct {
 
 	Quarantined *InQuarantine `json:"quarantined,omitempty"`
 	Failing     *Failing      `json:"failing,omitempty"`
+
+	CatchUp *accounts.CatchUp `json:"catch_up,omitempty"`
 }
 
 // Age is how old a part is, in seconds, and when it was found by Redis' clock. A monitor of an
@@ -59,6 +62,16 @@ type Counted struct {
 	Missing    []string `json:"missing_kinds,omitempty"`
 
 	Since time.Time `json:"overdue_since,omitzero"` // since when it has been a concern without a break
+}
+
+// LastCatchUp returns when accounts that are late are in time again, as the monitor on duty
+// estimated it lately; nil: none is late, or it is not known.
+func LastCatchUp(ctx context.Context, ring *circulate.Ring) (*accounts.CatchUp, error) {
+	w, _, now, err := lastPosted(ctx, ring)
+	if err != nil || w.CatchUp == nil || now.Sub(w.CatchUp.At) > accounts.CatchUpShown {
+		return nil, err
+	}
+	return w.CatchUp, nil
 }
 
 // Follow notes since when accounts have been overdue, if they are a concern. The count before

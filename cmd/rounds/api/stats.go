@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/accounts/problem"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // statsRoutes adds the route of the figures of a ring.
@@ -61,6 +62,11 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (Stats, error) {
 	}
 	if err := s.addFailing(ctx, &reply); err != nil {
 		return Stats{}, err
+	}
+	if len(reply.Labels) == 0 && stats.Overdue >= circulate.Late {
+		if reply.CatchUp, err = concern.LastCatchUp(ctx, s.options.Ring); err != nil {
+			return Stats{}, err
+		}
 	}
 	for i, r := range stats.Replicas {
 		r.Report.Totals = nil // only sums over time use them

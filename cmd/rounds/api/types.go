@@ -156,10 +156,12 @@ type Stats struct {
 	Accounts Places            `json:"accounts"`
 	Labels   map[string]string `json:"labels,omitempty" doc:"The labels that the caller's key is bound to: the figures are only of accounts with them. Left out: the figures are of all accounts."`
 
-	Messages       int       `json:"messages" doc:"Stored messages; 0 for a key that is bound to labels, which gets only figures of accounts."`
-	OverdueSeconds float64   `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed; 0 for a key that is bound to labels."`
-	Replicas       []Replica `json:"replicas" nullable:"false" doc:"The pollers. Dead ones are listed for ten minutes."`
-	Processes      []Process `json:"processes" nullable:"false" doc:"Processes of all roles, at most 1000. Silent ones are listed for ten minutes."`
+	Messages       int               `json:"messages" doc:"Stored messages; 0 for a key that is bound to labels, which gets only figures of accounts."`
+	OverdueSeconds float64           `json:"overdue_seconds" doc:"How long the longest overdue account has waited to be claimed; 0 for a key that is bound to labels."`
+	CatchUp        *accounts.CatchUp `json:"catch_up,omitempty" doc:"When accounts that are late are checked in time again, as estimated. Left out if none is late by ten seconds, if it is not known, or for a key that is bound to labels."`
+
+	Replicas  []Replica `json:"replicas" nullable:"false" doc:"The pollers. Dead ones are listed for ten minutes."`
+	Processes []Process `json:"processes" nullable:"false" doc:"Processes of all roles, at most 1000. Silent ones are listed for ten minutes."`
 
 	Data *Data `json:"data,omitempty" doc:"Where accounts and messages are stored."`
 

@@ -193,6 +193,15 @@ func waitingByKind(n int) string {
 	return fmt.Sprintf(", %d for a replica that checks their kind", n)
 }
 
+// catchUpIn says when late accounts are in time again.
+func catchUpIn(c *accounts.CatchUp) string {
+	when := "in about " + seconds(c.Seconds)
+	if c.Never {
+		when = "not with this capacity"
+	}
+	return fmt.Sprintf("%s: %.1f checks/s, %.1f are asked for, about %.0f accounts wait", when, c.Made, c.Asked, c.Late)
+}
+
 func printStats(w io.Writer, s shownStats) error {
 	table := newTable(w)
 	fmt.Fprintf(table, "service\t%s\n", s.at)
@@ -203,6 +212,9 @@ func printStats(w io.Writer, s shownStats) error {
 	}
 	if len(s.Labels) == 0 {
 		fmt.Fprintf(table, "overdue\t%s\n", seconds(s.OverdueSeconds))
+		if s.CatchUp != nil {
+			fmt.Fprintf(table, "in time again\t%s\n", catchUpIn(s.CatchUp))
+		}
 	}
 	twice := ""
 	if s.Staleness != nil && s.Staleness.Moving {

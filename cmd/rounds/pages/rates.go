@@ -6,13 +6,10 @@ import "math"
 type rates struct {
 	Checks, Messages, Failing float64
 	P50, P99                  float64
-	// Left is how long it takes until no account waits, in seconds, at the pace of the last ten
-	// minutes. NaN: that is unknown, or the number does not fall.
-	Left float64
 }
 
 const (
-	ratesSource = "/v1/history?from=10m&step=10s&fields=checks_per_second,messages_per_second,failing_share,lateness_p50_seconds,lateness_p99_seconds,waiting"
+	ratesSource = "/v1/history?from=10m&step=10s&fields=checks_per_second,messages_per_second,failing_share,lateness_p50_seconds,lateness_p99_seconds"
 	// ratesPoints is the number of points for a figure, which cover a minute. The newest point may not
 	// be there yet.
 	ratesPoints = 7
@@ -37,7 +34,6 @@ func (v *visit) rates() rates {
 			r.P99 = v
 		}
 	}
-	r.Left = left(c.of("waiting", "values"), float64(c.Seconds))
 	return r
 }
 
@@ -49,26 +45,4 @@ func latest(values []float64) (known []float64) {
 		}
 	}
 	return known
-}
-
-// left returns how long it takes until nothing is left, in seconds, at the pace between the first
-// and the last known value. It returns NaN if there is no such pace.
-func left(values []float64, step float64) float64 {
-	first, last := -1, -1
-	for i, v := range values {
-		if !math.IsNaN(v) {
-			if first < 0 {
-				first = i
-			}
-			last = i
-		}
-	}
-	if first < 0 || first == last {
-		return math.NaN()
-	}
-	fell := values[first] - values[last]
-	if fell <= 0 || values[last] <= 0 {
-		return math.NaN()
-	}
-	return values[last] / fell * float64(last-first) * step
 }

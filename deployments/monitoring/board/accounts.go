@@ -22,6 +22,9 @@ func ofAccounts() []row {
 			{title: "Longest overdue", unit: "s", about: "How long the longest overdue account has waited to be claimed.", levels: []level{{"green", 0}, {"orange", 60}, {"red", 300}}, queries: []query{
 				{`max(rounds_overdue_seconds)`, "overdue"},
 			}},
+			{title: "In time again in", unit: "s", about: "Estimate of how long it takes until no account is ten seconds late. Infinite: not with this capacity.", levels: []level{{"green", 0}, {"orange", 60}, {"red", 3600}}, queries: []query{
+				{`max(rounds_catch_up_seconds)`, "in time"},
+			}},
 			{title: "Monitors on duty", unit: "short", about: "One, but for moments.", levels: []level{{"green", 0}}, queries: []query{
 				{`sum(rounds_monitor_on_duty)`, "on duty"},
 			}},
