@@ -28,7 +28,7 @@
 // A hub is a stranger, named by a stranger. At most one is asked for a feed, two calls a second from each
 // process to one hub, with the redirects and private addresses of any other call. It gets the secret over
 // TLS alone, and the topic must be of the feed's own host. Pushes have a signature or are dropped, and
-// however many come, there is a check every ten seconds at most.
+// however many come, they ask for two checks in ten seconds at most.
 //
 // A hub learns the account's id, which is in the path. It is told that nobody subscribes (410) if it
 // pushes to an account that is gone, or has another subscription.

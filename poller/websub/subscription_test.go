@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"hash"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -185,5 +186,41 @@ func TestValid(t *testing.T) {
 	}
 	if good.Is("") || good.Is(good.Token+"x") || !good.Is(good.Token) {
 		t.Error("another token is the subscription's")
+	}
+}
+
+// A feed with an item about every three hours for a month, at a cadence of five minutes: what pushes save.
+func TestCallsSaved(t *testing.T) {
+	const every, days = 5 * time.Minute, 30
+	random := rand.New(rand.NewPCG(1, 2))
+	s := &Subscription{Token: "t", Until: noon.Add(days * 24 * time.Hour), Lease: days * 24 * 3600, Asked: noon}
+	end := noon.Add(days * 24 * time.Hour * 2 / 3) // then the lease is renewed
+	item := noon
+	next := func() { item = item.Add(time.Duration(random.ExpFloat64() * float64(3*time.Hour))) }
+	next()
+	calls, items, late := 0, 0, time.Duration(0)
+	for due := noon; due.Before(end); {
+		now, pushed := due, false
+		if !item.After(due) {
+			now, pushed = item, true
+		}
+		found := !item.After(now)
+		recent := s.recent(now)
+		if pushed {
+			s.heed(Heard{What: HeardPush, Token: "t"}.Hint(), now)
+		}
+		if found {
+			items++
+			late += now.Sub(item)
+			next()
+		}
+		s.learn(pushed, recent, found)
+		calls++
+		due = now.Add(max(every, s.rests(now)))
+	}
+	polls := int(end.Sub(noon) / every)
+	t.Logf("%d calls in place of %d for %d items", calls, polls, items)
+	if calls > polls/20 || items < 100 || late > 0 {
+		t.Errorf("%d calls in place of %d; items were %v late in all", calls, polls, late)
 	}
 }

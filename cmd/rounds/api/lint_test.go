@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/callback"
+	"github.com/rounds-dev/rounds/poller/websub"
 )
 
 // description is the part of an API description that lint checks.
@@ -170,6 +171,7 @@ func TestTheDescriptionPassesLint(t *testing.T) {
 			if o.Callbacks, err = callback.New(o.Ring, nil, nil); err != nil {
 				t.Fatal(err)
 			}
+			o.Hubs = callback.NewHubs(o.Ring, func(string, []byte) *websub.Subscription { return nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

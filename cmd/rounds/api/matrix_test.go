@@ -90,6 +90,9 @@ func calls() map[string]asked {
 		"GET /v1/links/{ref}/{n}":                    {path: "/v1/links/0:1-1/0", ok: []int{403}}, // it is not signed: TestLinksNeedNoKey has links that are
 		"GET /v1/callbacks/wecom/{name}":             {ok: []int{403}},                            // the request is not signed
 		"POST /v1/callbacks/wecom/{name}":            {ok: []int{403}},
+
+		"GET /v1/callbacks/websub/{account}/{token}":  {path: "/v1/callbacks/websub/YQ/x", ok: []int{404}}, // nobody subscribes
+		"POST /v1/callbacks/websub/{account}/{token}": {path: "/v1/callbacks/websub/YQ/x", ok: []int{410}},
 	}
 }
 

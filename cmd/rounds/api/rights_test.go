@@ -16,6 +16,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/callback"
 	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
+	"github.com/rounds-dev/rounds/poller/websub"
 )
 
 // withEverything returns an option that gives a server every optional route.
@@ -35,6 +36,7 @@ func withEverything(t *testing.T) func(*Options) {
 		if o.Callbacks, err = callback.New(o.Ring, nil, nil); err != nil {
 			t.Fatal(err)
 		}
+		o.Hubs = callback.NewHubs(o.Ring, func(string, []byte) *websub.Subscription { return nil })
 	}
 }
 
