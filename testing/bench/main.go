@@ -15,6 +15,7 @@
 //	go run ./testing/bench send [--json]
 //	go run ./testing/bench files [--json]
 //	go run ./testing/bench outage [--json]
+//	go run ./testing/bench catchup [--json]
 //	go run ./testing/bench slow [--json]
 //
 // It starts the redis-server that it measures, in memory and without
@@ -123,7 +124,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench send [--json] [--for 20s] [--accounts 1000] [--rate 500] [--disk none,always,everysec]\n" +
 		"       bench files [--json] [--small 100000] [--large 10] [--size 100] [--store directory,s3] [--only works|trouble|hour]\n" +
 		"       bench outage [--json] [--for 1m] [--accounts 10000] [--every 10s] [--limit rate=2000/s] [--replicas 2]\n" +
-		"       bench slow [--json] [--for 1m] [--settle 1m] [--accounts 100000] [--well 5000] [--only control,slow]"
+		"       bench slow [--json] [--for 1m] [--settle 1m] [--accounts 100000] [--well 5000] [--only control,slow]\n" +
+		"       bench catchup [--json] [--for 4h] [--accounts 10000] [--capacity 1.3]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -181,6 +183,20 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return (&against{report: report, other: *other, args: one, pairs: *rounds}).run(ctx)
 		}
 		b := &ringBench{report: report, each: *each, rounds: *rounds, large: *accounts}
+		return b.run(ctx)
+	case "catchup":
+		b := &catchUpBench{}
+		b.flags(flags)
+		flags.Lookup("accounts").DefValue = "10000"
+		*accounts = 10_000
+		if err := flags.Parse(args[1:]); err != nil {
+			return err
+		}
+		b.accounts = *accounts
+		var err error
+		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+			return err
+		}
 		return b.run(ctx)
 	case "outage":
 		b := &outageBench{}
