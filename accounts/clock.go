@@ -58,7 +58,7 @@ func Beyond(f circulate.Far, now time.Time, back time.Duration) (due time.Time, 
 // slotted reports whether a rule stands for a slot of the cadence.
 func slotted(rule circulate.Rule, rhythm cadence.Cadence) bool {
 	switch RuleWord(rule) {
-	case cadence.RuleCadence, cadence.RuleAdaptive, cadence.RuleCron, cadence.RuleAt, cadence.RuleMore:
+	case cadence.RuleCadence, cadence.RuleAdaptive, cadence.RuleBudget, cadence.RuleCron, cadence.RuleAt, cadence.RuleMore:
 		return true
 	case RuleRegistered, RuleResumed, RuleProbed:
 		return rhythm.Timed() // with another cadence it was due at once, or at a requested time

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -128,6 +129,10 @@ type Report struct {
 
 	// Totals are the replica's counts since it started. The API does not show them.
 	Totals *history.Totals `json:"totals,omitempty"`
+
+	// Spent is what its checks have spent of the budget of adaptive accounts since it started, if
+	// there is one. The API does not show it.
+	Spent *cadence.Spent `json:"spent,omitempty"`
 
 	Outage      bool     `json:"outage_suspected,omitempty" doc:"Its own network seems to be down, and failures do not count against accounts."`
 	MemoryShort bool     `json:"memory_short,omitempty" doc:"It accepts no messages, because a Redis has used its memory up to the mark."`

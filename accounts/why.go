@@ -102,6 +102,8 @@ func (e *Explanation) whyDue() string {
 		return "the next slot of its cadence" + e.quoted()
 	case cadence.RuleAdaptive:
 		return "the next slot of its adaptive cadence" + e.quoted() + ", whose interval depends on what checks find"
+	case cadence.RuleBudget:
+		return "the next slot of its adaptive cadence" + e.quoted() + e.whyBudget()
 	case cadence.RuleCron:
 		return "the next time of its schedule" + e.quoted()
 	case cadence.RuleAt:
@@ -147,6 +149,26 @@ func (e *Explanation) whyDue() string {
 		return "a rule that this version does not know"
 	}
 	return "decided when it was parked" + last
+}
+
+// whyBudget says what the budget of adaptive accounts does to the account's interval.
+func (e *Explanation) whyBudget() string {
+	every, err := cadence.Parse(e.Cadence)
+	if err != nil {
+		return ", whose interval the budget of all adaptive accounts decides"
+	}
+	is, alone := every.Current(e.remembered), every.Alone(e.remembered)
+	round := func(d time.Duration) string { return max(time.Second, d.Round(time.Second)).String() }
+	found := fmt.Sprintf("; it gets about %.3g messages a day", e.remembered.Rate.PerDay())
+	switch {
+	case alone == 0: // it has decided without the budget since
+		return ", whose interval the budget of all adaptive accounts decided"
+	case is > alone:
+		return ", whose interval the budget of all adaptive accounts has lengthened to " + round(is) + ": its own checks would make it " + round(alone) + found
+	case is < alone:
+		return ", whose interval the budget of all adaptive accounts has shortened to " + round(is) + ": its own checks would make it " + round(alone) + found
+	}
+	return ", whose interval of " + round(is) + " the budget of all adaptive accounts leaves as its own checks would make it" + found
 }
 
 // whyDown says what is known about what the account waits at.

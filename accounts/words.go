@@ -46,6 +46,7 @@ func rules() map[circulate.Rule]string {
 		'K':                      RuleCrowd,
 		'c':                      "cadence",
 		'd':                      "adaptive",
+		'P':                      "budget",
 		't':                      "cron",
 		'a':                      "at",
 		'm':                      "more",

@@ -94,6 +94,7 @@ func (m *Monitor) onDuty(ctx context.Context) {
 	tasks.Go(func() { m.repeat(ctx, "look at dead letters", m.config.CountInterval, m.deadLetters) })
 	tasks.Go(func() { m.repeat(ctx, "scan for staleness", scanInterval, m.scan) })
 	tasks.Go(func() { m.repeat(ctx, "sum up problems", m.config.ProblemsInterval, m.problems) })
+	tasks.Go(func() { m.repeat(ctx, "keep the budget", budgetEvery, (&budgetKeeper{Monitor: m}).turn) })
 	tasks.Go(func() { m.lookAtGroups(ctx) })
 	tasks.Go(func() { newSampler(m).run(ctx) })
 	tasks.Go(func() { m.repeat(ctx, "tell what is watched", concern.WatchEvery, m.tell) })

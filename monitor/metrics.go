@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -54,6 +55,8 @@ type Metrics struct {
 	repairs      *prometheus.CounterVec
 	audits       *prometheus.CounterVec
 	auditSeconds dutyGauge
+
+	budget, budgetSpent, budgetPrice, budgetCeiling dutyGauge
 }
 
 // dutyGauge is a gauge of the monitor on duty. On other monitors it has no value at all,
@@ -123,6 +126,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		repairs:      counters("audit_repairs_total", "Findings that audits repaired, by kind.", "kind"),
 		audits:       counters("audits_total", "Audits of the whole ring, by outcome: ok, violated or failed.", "outcome"),
 		auditSeconds: onDuty("audit_seconds", "How long the last audit took."),
+
+		budget:        onDuty("budget_checks_per_second", "How many checks a second all adaptive accounts may spend. Not shown without a budget."),
+		budgetSpent:   onDuty("budget_spent_per_second", "How many they spend, over about the last minute."),
+		budgetPrice:   onDuty("budget_price_seconds", "The price by which the budget sets intervals: messages a second, times the square of the interval. 0: not known yet."),
+		budgetCeiling: onDuty("budget_at_ceiling_ratio", "The part of these checks after which the interval is the longest that the account's cadence allows."),
 	}
 	if registry != nil {
 		registry.MustRegister(m.staleness)
@@ -182,6 +190,20 @@ func (m *Metrics) set(c circulate.Count) {
 	m.byKind.set(float64(c.ByKind))
 }
 
+// showBudget shows the state of the budget.
+func (m *Metrics) showBudget(s budget.State) {
+	m.budget.set(s.Budget)
+	m.budgetSpent.set(s.Spent)
+	m.budgetPrice.set(s.Price)
+	m.budgetCeiling.set(s.Ceiling)
+}
+
+func (m *Metrics) forgetBudget() {
+	for _, g := range []dutyGauge{m.budget, m.budgetSpent, m.budgetPrice, m.budgetCeiling} {
+		g.forget()
+	}
+}
+
 func (m *Metrics) setSends(c circulate.SendCount) {
 	for state, n := range map[circulate.SendState]int{
 		circulate.SendQueued: c.Queued, circulate.SendAttempting: c.Attempting, circulate.SendUnknown: c.Unknown,
@@ -215,6 +237,7 @@ func (m *Metrics) offDuty() {
 	m.headroom.Reset()
 	m.headroomLow.Reset()
 	m.failing.forget()
+	m.forgetBudget()
 	for _, g := range []dutyGauge{m.messages, m.overdue, m.catchUp, m.byKind, m.heldBack, m.dead, m.deadOldest, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
 		g.forget()
 	}

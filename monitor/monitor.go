@@ -50,8 +50,9 @@ type Monitor struct {
 	kinds kindWatch // used by the count alone
 	last  lastSeen  // figures for the samples of the charts
 
-	registered atomic.Int64 // accounts, by the last count
-	watch      watch        // while on duty
+	registered atomic.Int64            // accounts, by the last count
+	budget     atomic.Pointer[float64] // see SetBudget
+	watch      watch                   // while on duty
 
 	trims    sync.Mutex // held while trimming: two turns at once would each warn
 	heldTold time.Time  // when it last warned that groups hold messages back

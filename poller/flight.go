@@ -34,6 +34,7 @@ type flight struct {
 	box      *box            // bounds its calls in time
 	cleanups cleanups        // called when its messages are written
 	found    bool            // an earlier page had messages
+	messages int             // how many earlier pages had
 	reset    bool            // an earlier page began anew
 	cut      bool            // the last call ended without an answer
 	answered bool            // an earlier call of this claim brought an answer
@@ -255,6 +256,7 @@ func (f *flight) commit(page Result) bool {
 	switch {
 	case err == nil:
 		f.found = f.found || len(page.Messages) > f.claim.Judged.Repeated
+		f.messages += max(0, len(page.Messages)-f.claim.Judged.Repeated)
 		f.unsynced = f.unsynced || len(page.Messages) > 0 && confirms(f.record.checker)
 		if f.hold != nil {
 			f.hold.renew()

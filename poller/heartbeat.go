@@ -28,6 +28,9 @@ func (p *Pool) beat(ctx context.Context) error {
 	report.Version, report.Layout, report.Kinds = p.config.Version, p.ring.Layout(), p.peers.kinds
 	report.Outage, report.MemoryShort = p.flights.outage.suspected(), p.room.anyFull.Load()
 	report.Denials, report.Warnings = p.limiter.recent.report(time.Now()), p.flights.warned.report(time.Now())
+	if p.pricing.set.Load() {
+		report.Spent = p.tally.spending()
+	}
 	text, err := json.Marshal(report)
 	if err != nil {
 		return err

@@ -69,6 +69,7 @@ type replica struct {
 	timetable *timetable
 	sendTimes *timetable // of shards with sends
 	room      *room
+	pricing   pricing
 }
 
 // New returns a pool. Its Run may be called once. The error names the faults of the settings.
@@ -162,6 +163,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
 	beating.Go(func() { p.flights.troubles.run(heart) })
+	beating.Go(func() { p.followBudget(heart) })
 	beating.Go(func() { p.failures.tell(heart, p.log, p.metrics.failing) })
 	beating.Go(func() { p.flights.mover.run(heart) })
 	beating.Go(func() { p.flights.watch(ctx) })

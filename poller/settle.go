@@ -151,7 +151,7 @@ func (f *flight) succeed(result Result) bool {
 		}
 	}
 	item := f.decide(cadence.Outcome{
-		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, More: result.HasMore, PollAfter: result.NextPollAfter,
+		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, Messages: f.messages + len(result.Messages), More: result.HasMore, PollAfter: result.NextPollAfter,
 	}, mark, warnings)
 	item.Messages, item.Cursor, item.Reset, item.Remember = result.Messages, result.Cursor, reset, f.remember(result.Messages)
 	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.cleanups.whenWritten()))
@@ -220,7 +220,12 @@ func (f *flight) decide(o cadence.Outcome, mark string, warnings []Warning) circ
 	}
 	before := f.memory.Cadence
 	before.Failures = f.claim.Failures
-	next := cadence.Decide(f.record.cadence, f.record.account.Policy(), f.claim.ID, before, o, f.now(), rand.Float64)
+	policy := f.record.account.Policy()
+	policy.Budget = f.flights.pricing.now()
+	next := cadence.Decide(f.record.cadence, policy, f.claim.ID, before, o, f.now(), rand.Float64)
+	if policy.Budget.Learns && f.hold == nil {
+		f.flights.tally.spend(f.record.cadence.Spending(before, next.State))
+	}
 	memory := accounts.Memory{SkipBefore: f.memory.SkipBefore, UsedUntil: f.withinShare(&next), PolledUntil: f.polledUntil(), Cadence: next.State, Warning: f.warn(warnings)}
 	return circulate.Return{
 		Claim: f.claim, Kind: f.record.account.Kind, Due: next.Due, Park: next.Park,

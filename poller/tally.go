@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/accounts/history"
 )
 
@@ -14,6 +15,7 @@ type tally struct {
 	since time.Time
 	now   history.Totals // since then
 	ever  history.Totals // since the replica started, without those of now
+	spent cadence.Spent  // since the replica started
 }
 
 func newTally(now time.Time) *tally { return &tally{since: now} }
@@ -31,6 +33,21 @@ func (t *tally) checked(ok bool) {
 	if !ok {
 		t.now.Failures++
 	}
+}
+
+// spend notes what a check spent of the budget of adaptive accounts.
+func (t *tally) spend(s cadence.Spent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spent = t.spent.Plus(s)
+}
+
+// spending returns what was spent since the replica started.
+func (t *tally) spending() *cadence.Spent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	spent := t.spent
+	return &spent
 }
 
 func (t *tally) found(messages int) {

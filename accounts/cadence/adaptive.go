@@ -16,6 +16,8 @@ const (
 	// adaptiveStart times the lower bound is the interval of an account that was
 	// never checked.
 	adaptiveStart = 4
+	// budgetSlots is how many slots an interval has that a budget decided.
+	budgetSlots = 8
 	// adaptiveGrowth is 2^(h/(1-h)) for h = 0.2, the share of checks that should find
 	// something: at that share, halvings and growths cancel out.
 	adaptiveGrowth = 1.189207115002721
@@ -73,11 +75,16 @@ func (a adaptive) follow(s State, found bool) time.Duration {
 }
 
 // after returns the last slot within the interval, but no time before the lower bound has
-// passed. Slots are half an interval apart. So an account whose interval does not change
+// passed. Slots are half an interval apart, or an eighth if a budget decided the interval: that
+// changes with nearly each check, and an uneven wait costs calls. So an account whose interval does not change
 // stays at its slot, and accounts that an outage brought together spread again.
 func (a adaptive) after(id string, now time.Time, s State) (time.Time, bool) {
 	every := a.current(s).Milliseconds()
-	slot := time.UnixMilli(slotUpTo(now.UnixMilli()+every, id, every/2))
+	apart := every / 2
+	if s.Budgeted {
+		apart = every / budgetSlots
+	}
+	slot := time.UnixMilli(slotUpTo(now.UnixMilli()+every, id, apart))
 	if first := roundUp(now.Add(a.least)); slot.Before(first) {
 		return first, true
 	}

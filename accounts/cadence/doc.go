@@ -21,6 +21,19 @@
 // within I. So it waits for I/2 to I, and for exactly I while I does not change. It never
 // waits for less than the lower bound.
 //
+// # The budget
+//
+// If adaptive accounts share a [Budget], their intervals T follow from one price P and each
+// account's rate r, the messages that it gets in a second: r·T² = P, between the bounds. Messages
+// wait for T/2 on average, so the waiting in all is the sum of r·T/2, and the calls the sum of 1/T.
+// The waiting is least for a number of calls if one more call would end equally much of it
+// everywhere, and that is r·T²/2. (An account's own checks make r·T the same for all. For
+// accounts at random that is no better than equal intervals: J. Cho and H. Garcia-Molina, Effective
+// page refresh policies for web crawlers, ACM TODS 28(4), 2003.)
+//
+// [Rate] is learned from what checks find, as a gamma-Poisson estimate that forgets by the messages
+// that were expected since. [Steer] keeps the price. The slots of such an account are T/8 apart.
+//
 // One check makes up for any number of missed slots.
 //
 // # Cron and the clock

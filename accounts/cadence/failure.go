@@ -47,9 +47,10 @@ const (
 	throttleSpread = 0.1
 )
 
-// Policy is an account's own settings for its failures.
+// Policy is an account's own settings for its failures, and the budget that it shares with others.
 type Policy struct {
 	RetryBudget int // 0 means the default
+	Budget      Budget
 }
 
 // budget returns the number of failures in a row that parks the account.
@@ -64,6 +65,7 @@ func (p Policy) budget() int {
 type Outcome struct {
 	Class      Class
 	Found      bool          // a page of the check had messages
+	Messages   int           // of all its pages
 	More       bool          // the upstream has more: check again at once, behind the others
 	RetryAfter time.Duration // the wait that the upstream asked for after a failure; it is honoured in full
 	PollAfter  time.Duration // the least wait that the upstream asked for after a success

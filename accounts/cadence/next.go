@@ -10,6 +10,7 @@ import (
 const (
 	RuleCadence     = "cadence"      // a slot of its interval
 	RuleAdaptive    = "adaptive"     // a slot of its adaptive interval
+	RuleBudget      = "budget"       // a slot of its adaptive interval, which the budget of all accounts decided
 	RuleCron        = "cron"         // its schedule
 	RuleAt          = "at"           // its one time
 	RuleMore        = "more"         // the upstream has more: at once
@@ -34,7 +35,7 @@ type Next struct {
 // Decide returns when an account is due next after a check with that outcome, or that it is
 // parked. Chance returns a number in [0, 1) and is called at most once.
 func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, chance func() float64) Next {
-	next := Next{State: c.learn(s, o, now)}
+	next := Next{State: c.learn(p.Budget, s, o, now)}
 	slot, again := c.After(id, now, next.State)
 	if next.Rule, next.Park = p.park(next.State, o, now); next.Park != "" {
 		return next
@@ -44,6 +45,9 @@ func Decide(c Cadence, p Policy, id string, s State, o Outcome, now time.Time, c
 		return next
 	}
 	next.Due, next.Rule = slot, c.get().rule()
+	if next.State.Budgeted {
+		next.Rule = RuleBudget
+	}
 	later := func(by time.Duration, rule string) {
 		if t := roundUp(now.Add(by)); by > 0 && t.After(next.Due) {
 			next.Due, next.Rule = t, rule
@@ -88,7 +92,7 @@ func (c Cadence) backoff(s State, o Outcome, chance float64) time.Duration {
 }
 
 // learn returns the state after a check.
-func (c Cadence) learn(s State, o Outcome, now time.Time) State {
+func (c Cadence) learn(b Budget, s State, o Outcome, now time.Time) State {
 	switch o.Class {
 	case Blameless, Throttled:
 		return s
@@ -98,6 +102,12 @@ func (c Cadence) learn(s State, o Outcome, now time.Time) State {
 			after.Interval = a.current(s)
 			if o.Found || !o.More { // an empty page with more behind it decides nothing yet
 				after.Interval = a.follow(s, o.Found)
+			}
+			if b.Learns {
+				after.Rate = a.learnRate(s, o, now)
+			}
+			if every := a.spend(after.Rate, b); every > 0 {
+				after.Interval, after.Budgeted = every, true
 			}
 		}
 		return after

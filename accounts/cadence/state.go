@@ -14,6 +14,8 @@ type State struct {
 	Refusals     int           // refusals of the credential since the last success
 	FirstRefusal time.Time     // when the first of them was
 	Interval     time.Duration // the current interval of an adaptive cadence; 0: none yet
+	Budgeted     bool          // a budget decided the interval
+	Rate         Rate          // that a budget goes by
 }
 
 // Encode returns the state as a short text, empty for the zero state. It leaves out
@@ -22,6 +24,12 @@ func (s State) Encode() string {
 	var words []string
 	if s.Interval != 0 {
 		words = append(words, "i"+strconv.FormatInt(s.Interval.Milliseconds(), 10))
+	}
+	if s.Budgeted {
+		words = append(words, "p")
+	}
+	if s.Rate.known() {
+		words = append(words, s.Rate.encode())
 	}
 	if s.Refusals != 0 {
 		words = append(words, fmt.Sprintf("r%d@%d", s.Refusals, s.FirstRefusal.UnixMilli()))
@@ -41,6 +49,10 @@ func ParseState(text string) (State, error) {
 			var ms int64
 			ms, ok = parseNumber(rest, MaxInterval.Milliseconds())
 			s.Interval = time.Duration(ms) * time.Millisecond
+		case 'p':
+			s.Budgeted = rest == ""
+		case 'm':
+			s.Rate, ok = parseRate(rest)
 		case 'r':
 			count, since, _ := strings.Cut(rest, "@")
 			var n, ms int64

@@ -9,10 +9,12 @@ import (
 
 func TestStateText(t *testing.T) {
 	for text, s := range map[string]cadence.State{
-		"":                        {},
-		"i40000":                  {Interval: 40 * time.Second},
-		"r2@1786000000123":        {Refusals: 2, FirstRefusal: time.UnixMilli(1786000000123)},
-		"i1500 r1@1786000000123":  {Interval: 1500 * time.Millisecond, Refusals: 1, FirstRefusal: time.UnixMilli(1786000000123)},
+		"":                       {},
+		"i40000":                 {Interval: 40 * time.Second},
+		"r2@1786000000123":       {Refusals: 2, FirstRefusal: time.UnixMilli(1786000000123)},
+		"i1500 r1@1786000000123": {Interval: 1500 * time.Millisecond, Refusals: 1, FirstRefusal: time.UnixMilli(1786000000123)},
+		"i60000 p m2.25@3600000@1786000000123": {Interval: time.Minute, Budgeted: true,
+			Rate: cadence.Rate{Messages: 2.25, Over: time.Hour, Until: time.UnixMilli(1786000000123)}},
 		"i31622400000 r1000000@1": {Interval: cadence.MaxInterval, Refusals: 1e6, FirstRefusal: time.UnixMilli(1)},
 	} {
 		if got := s.Encode(); got != text {
@@ -30,7 +32,8 @@ func TestStateText(t *testing.T) {
 
 // An unreadable text is the zero state. Words that a later version may add are ignored.
 func TestStateUnreadable(t *testing.T) {
-	for _, text := range []string{"i", "i0", "i-1", "ix", "i1e3", "i99999999999999", "r1", "r@1", "r0@1", "r1@", "r1@0", "i1000 r1@x", "r9999999999@1"} {
+	for _, text := range []string{"i", "i0", "i-1", "ix", "i1e3", "i99999999999999", "r1", "r@1", "r0@1", "r1@", "r1@0", "i1000 r1@x", "r9999999999@1",
+		"m", "m1@1", "m1@1@1@1", "m-1@1@1", "mNaN@1@1", "mInf@1@1", "m1@0@1", "m1@-1@1", "m1@1@0", "m1e30@1@1", "m1@9999999999999999@1"} {
 		if s, err := cadence.ParseState(text); err == nil || s != (cadence.State{}) {
 			t.Errorf("%q: %+v, %v", text, s, err)
 		}
@@ -43,6 +46,7 @@ func TestStateUnreadable(t *testing.T) {
 func FuzzParseState(f *testing.F) {
 	f.Add("i1500 r1@1786000000123")
 	f.Add("i r@")
+	f.Add("i60000 p m2.255@3600000@1786000000123")
 	f.Add("\xff x")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := cadence.ParseState(text)

@@ -69,7 +69,7 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (Stats, error) {
 		}
 	}
 	for i, r := range stats.Replicas {
-		r.Report.Totals = nil // only sums over time use them
+		r.Report.Totals, r.Report.Spent = nil, nil // only sums over time use them
 		reply.Replicas[i] = Replica{
 			Name: r.Name, LastHeartbeat: inUTC(r.Beat.Truncate(time.Millisecond)),
 			Alive: stats.Alive(r.Beat, s.options.DeadAfter), Report: r.Report,

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -60,7 +61,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 		}
 	}
 	if s.API.Roles.Has(settings.RoleMonitor) {
-		if err := startMonitor(ctx, group, s, o, ring, storage, checkers, registry); err != nil {
+		if err := startMonitor(ctx, group, reload, o, ring, storage, checkers, registry); err != nil {
 			return err
 		}
 	}
@@ -78,7 +79,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 	return startFront(ctx, reload, o, ring, storage, checkers, keeper, registry, metrics, front)
 }
 
-// startPoller starts the pool, which takes the limits of new settings while it runs.
+// startPoller starts the pool, which takes the limits and the budget of new settings while it runs.
 func startPoller(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
 	checkers poller.Checkers, registry *prometheus.Registry) error {
 	pool, err := newPool(ring, checkers, reload.settings(), registry, o)
@@ -88,13 +89,17 @@ func startPoller(ctx context.Context, group *errgroup.Group, reload *reloader, o
 	if err := reload.join(ctx, limitsOf(pool, checkers)); err != nil {
 		return err
 	}
+	if err := reload.join(ctx, budgetOf(func(perSecond float64) { pool.SetBudget(perSecond > 0) })); err != nil {
+		return err
+	}
 	group.Go(func() error { return pool.Run(ctx) })
 	return nil
 }
 
-// startMonitor starts the monitor.
-func startMonitor(ctx context.Context, group *errgroup.Group, s settings.Settings, o Options, ring *circulate.Ring,
+// startMonitor starts the monitor, which takes the budget of new settings while it runs.
+func startMonitor(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
 	storage *store, checkers poller.Checkers, registry *prometheus.Registry) error {
+	s := reload.settings()
 	config := monitor.Config{
 		LongTimeout:   s.Monitor.LongTimeout,
 		DeadAfter:     s.Monitor.DeadAfter,
@@ -121,6 +126,9 @@ func startMonitor(ctx context.Context, group *errgroup.Group, s settings.Setting
 		Steps:        circulate.Steps(),
 	})
 	if err != nil {
+		return err
+	}
+	if err := reload.join(ctx, budgetOf(m.SetBudget)); err != nil {
 		return err
 	}
 	group.Go(func() error { return m.Run(ctx) })
@@ -194,6 +202,17 @@ func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
 		}
 		change, err := pool.Limit(limits)
 		return change, nil, err
+	}
+}
+
+// budgetOf makes a part use the budget of other settings.
+func budgetOf(set func(perSecond float64)) part {
+	return func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
+		perSecond, err := budget.Parse(s.Poller.AdaptiveBudget)
+		if err != nil {
+			return nil, nil, fmt.Errorf("ROUNDS_ADAPTIVE_BUDGET: %w", err)
+		}
+		return func() { set(perSecond) }, nil, nil
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
@@ -26,7 +27,7 @@ func Validate(s settings.Settings, o Options) error {
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), keepingFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), fileFaults(s, o), sealFaults(s.Seal), peopleFaults(s))
+	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), budgetFaults(s), keepingFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), fileFaults(s, o), sealFaults(s.Seal), peopleFaults(s))
 	if len(faults) == 0 {
 		return nil
 	}
@@ -83,6 +84,12 @@ func redisFaults(s settings.Redis) (faults settings.Faults) {
 func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults {
 	_, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
 	return faultsAbout("ROUNDS_LIMITS", "limits: ", err)
+}
+
+// budgetFaults reads the budget to find its fault; budgetOf reads it for use.
+func budgetFaults(s settings.Settings) settings.Faults {
+	_, err := budget.Parse(s.Poller.AdaptiveBudget)
+	return faultsAbout("ROUNDS_ADAPTIVE_BUDGET", "", err)
 }
 
 // webhookFaults reads the endpoints to find their faults; startDelivery reads them for
