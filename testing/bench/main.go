@@ -17,6 +17,7 @@
 //	go run ./testing/bench outage [--json]
 //	go run ./testing/bench catchup [--json]
 //	go run ./testing/bench slow [--json]
+//	go run ./testing/bench budget [--json] [--plot FILE]
 //
 // It starts the redis-server that it measures, in memory and without
 // persistence unless it says otherwise, on a free loopback port.
@@ -125,7 +126,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench files [--json] [--small 100000] [--large 10] [--size 100] [--store directory,s3] [--only works|trouble|hour]\n" +
 		"       bench outage [--json] [--for 1m] [--accounts 10000] [--every 10s] [--limit rate=2000/s] [--replicas 2]\n" +
 		"       bench slow [--json] [--for 1m] [--settle 1m] [--accounts 100000] [--well 5000] [--only control,slow]\n" +
-		"       bench catchup [--json] [--for 4h] [--accounts 10000] [--capacity 1.3]"
+		"       bench catchup [--json] [--for 4h] [--accounts 10000] [--capacity 1.3]\n" +
+		"       bench budget [--json] [--days 1000] [--accounts 90] [--plot FILE]"
 	if len(args) == 0 {
 		return errors.New(usage)
 	}
@@ -226,6 +228,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 		return b.run(ctx)
+	case "budget":
+		return budgetMain(ctx, flags, args[1:], accounts, asJSON, out)
 	case "cadence":
 		b := &cadenceBench{}
 		b.flags(flags)
