@@ -28,7 +28,7 @@ func (m *Monitor) SetBudget(perSecond float64) { m.budget.Store(&perSecond) }
 // budgetKeeper steers the price of the budget, by what all replicas have spent.
 type budgetKeeper struct {
 	*Monitor
-	state  budget.State
+	state  budget.Standing
 	before map[string]cadence.Spent // by replica, as of the last look; nil: there was none
 	looked time.Time                // when it was, by Redis' clock
 	shown  cadence.Spent

@@ -191,7 +191,7 @@ func (m *Metrics) set(c circulate.Count) {
 }
 
 // showBudget shows the state of the budget.
-func (m *Metrics) showBudget(s budget.State) {
+func (m *Metrics) showBudget(s budget.Standing) {
 	m.budget.set(s.Budget)
 	m.budgetSpent.set(s.Spent)
 	m.budgetPrice.set(s.Price)

@@ -49,11 +49,32 @@ func Parse(text string) (perSecond float64, err error) {
 	return n, nil
 }
 
+// Text returns a budget as Parse reads it, rounded to three digits.
+func Text(perSecond float64) string {
+	for _, unit := range []struct {
+		name    string
+		seconds float64
+	}{{"s", 1}, {"m", 60}} {
+		if n := perSecond * unit.seconds; n >= 1 {
+			return digits(n) + "/" + unit.name
+		}
+	}
+	return digits(perSecond*3600) + "/h"
+}
+
+// digits returns a number with three digits, or with all before the point.
+func digits(n float64) string {
+	if n >= 100 {
+		return strconv.FormatFloat(math.Round(n), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(n, 'g', 3, 64)
+}
+
 // Lives is how long a posted state counts.
 const Lives = time.Minute
 
-// State is the state of the budget, as the monitor on duty last posted it.
-type State struct {
+// Standing is the state of the budget, as the monitor on duty last posted it.
+type Standing struct {
 	At       time.Time `json:"at" doc:"When the monitor on duty stated it, by Redis' clock."`
 	Budget   float64   `json:"checks_per_second" doc:"The budget."`
 	Spent    float64   `json:"spent_per_second" doc:"The checks of adaptive accounts on all replicas, over about the last minute."`
@@ -77,7 +98,7 @@ const (
 )
 
 // Verdict says whether the budget is kept, or why it cannot be.
-func (s State) Verdict() string {
+func (s Standing) Verdict() string {
 	switch {
 	case s.Ceiling >= atBound && s.Spent > exceeded*s.Budget:
 		return TooSmall
@@ -87,14 +108,20 @@ func (s State) Verdict() string {
 	return Kept
 }
 
+// Short reports whether the budget is too small.
+func (s Standing) Short() bool { return s.Verdict() == TooSmall }
+
+// Texts returns the budget and what is spent as Text does.
+func (s Standing) Texts() (budget, spent string) { return Text(s.Budget), Text(s.Spent) }
+
 // known reports whether the price may be used.
-func (s State) known() bool { return s.Price > 0 && !math.IsInf(s.Price, 0) }
+func (s Standing) known() bool { return s.Price > 0 && !math.IsInf(s.Price, 0) }
 
 // name is the state's name among a namespace's notices.
 const name = "adaptive_budget"
 
 // Post posts the state, for all replicas to read. The latest caller wins.
-func Post(ctx context.Context, ring *circulate.Ring, s State) error {
+func Post(ctx context.Context, ring *circulate.Ring, s Standing) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return fmt.Errorf("post budget: %w", err)
@@ -105,27 +132,27 @@ func Post(ctx context.Context, ring *circulate.Ring, s State) error {
 
 // Last returns the state that was last posted, and how long ago that was. It returns false if there
 // is none, or one that cannot be read. An age is negative after Redis' clock went back.
-func Last(ctx context.Context, ring *circulate.Ring) (s State, age time.Duration, ok bool, err error) {
+func Last(ctx context.Context, ring *circulate.Ring) (s Standing, age time.Duration, ok bool, err error) {
 	found, now, err := document.Of(ring).Notices().Read(ctx, name)
 	if err != nil {
-		return State{}, 0, false, fmt.Errorf("last budget: %w", err)
+		return Standing{}, 0, false, fmt.Errorf("last budget: %w", err)
 	}
 	notice, ok := found[name]
 	if !ok || json.Unmarshal(notice.Text, &s) != nil {
-		return State{}, 0, false, nil
+		return Standing{}, 0, false, nil
 	}
 	s.At = notice.Posted.UTC()
 	return s, now.Sub(notice.Posted), true, nil
 }
 
 // Current is Last without a state that no longer counts.
-func Current(ctx context.Context, ring *circulate.Ring) (s State, ok bool, err error) {
+func Current(ctx context.Context, ring *circulate.Ring) (s Standing, ok bool, err error) {
 	s, age, ok, err := Last(ctx, ring)
 	return s, ok && age.Abs() <= Lives, err
 }
 
 // Of returns what accounts go by, given a state that counts.
-func (s State) Of() cadence.Budget {
+func (s Standing) Of() cadence.Budget {
 	b := cadence.Budget{Learns: true}
 	if s.known() {
 		b.Price = s.Price

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/document"
@@ -54,9 +55,11 @@ type facts struct {
 
 	paused     []credential.Pause // the longest
 	pausedMore int
+
+	budget budget.Standing // zero: there is none
 }
 
-// Collect returns everything that is wrong now. It asks Redis about fifteen questions,
+// Collect returns everything that is wrong now. It asks Redis about sixteen questions,
 // whatever the number of accounts. If one of them is not answered, it returns an error:
 // half of the concerns would look like health. Only servers that do not disclose their
 // settings are left out.
@@ -84,6 +87,9 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	if f.paused, f.pausedMore, _, err = credential.Of(s.Ring).Paused(ctx, 1); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
 	}
+	if f.budget, _, err = budget.Current(ctx, s.Ring); err != nil {
+		return Concerns{}, fmt.Errorf("concerns: %w", err)
+	}
 	if err := f.lookAgain(ctx, s.Ring); err != nil {
 		return Concerns{}, err
 	}
@@ -97,7 +103,7 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 func (f *facts) judge() Concerns {
 	var all []Concern
 	for _, part := range []func() []Concern{
-		f.ofLaw, f.ofProcesses, f.ofReplicas, f.ofRedis, f.ofFailing, f.ofScan, f.ofWatched, f.ofWebhooks, f.ofGroups,
+		f.ofLaw, f.ofProcesses, f.ofReplicas, f.ofRedis, f.ofFailing, f.ofScan, f.ofWatched, f.ofWebhooks, f.ofGroups, f.ofBudget,
 	} {
 		all = append(all, part()...)
 	}

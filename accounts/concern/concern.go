@@ -73,7 +73,9 @@ const (
 	LawFlawed        Code = "law_flawed"   // an audit found something besides lost and doubled accounts
 	OwnerPaused      Code = "owner_paused" // a third party asked to leave an owner of accounts alone
 	LimitDenying     Code = "limit_denying"
-	ChecksWarn       Code = "checks_warn" // checks succeed though something is wrong with the answers
+	BudgetTooSmall   Code = "budget_too_small" // adaptive accounts spend more than their budget at their longest intervals
+	BudgetUnused     Code = "budget_unused"    // they spend less at their shortest
+	ChecksWarn       Code = "checks_warn"      // checks succeed though something is wrong with the answers
 	VersionsDiffer   Code = "versions_differ"
 	RedisUnasked     Code = "redis_unasked"
 )

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -182,6 +183,24 @@ type warned struct{ kind, code string }
 
 // ofRecent returns the concerns from what replicas report about the last minute, all
 // together.
+// ofBudget returns what keeps adaptive accounts from their budget.
+func (f *facts) ofBudget() []Concern {
+	s := &f.budget
+	if s.Budget <= 0 {
+		return nil
+	}
+	c := Concern{Value: budget.Text(s.Budget), Share: s.Spent / s.Budget}
+	switch s.Verdict() {
+	case budget.TooSmall:
+		c.Code, c.Level = BudgetTooSmall, Warn
+	case budget.Unused:
+		c.Code, c.Level = BudgetUnused, Note
+	default:
+		return nil
+	}
+	return []Concern{c}
+}
+
 func (f *facts) ofRecent() (all []Concern) {
 	denials, warnings := make(map[string]int), make(map[warned]accounts.Recent)
 	for _, r := range f.replicas() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/document"
@@ -66,12 +67,15 @@ func TestJudge(t *testing.T) {
 			f.law.State = Flawed
 			f.law.Last.Kinds = []FindingCount{{Kind: circulate.Orphan, Found: 4}}
 		}, "law_flawed warn", "4 findings"},
-		"never audited":        {func(f *facts) { f.law = Law{Now: now, State: Never} }, "", ""},
-		"no replica":           {func(f *facts) { f.stats.Replicas = nil; f.watched.Counted.Overdue = 1000 }, "no_replica bad", "no account"},
-		"a dead replica":       {func(f *facts) { f.stats.Replicas[0].Beat = now.Add(-10 * time.Second) }, "no_replica bad", "no account"},
-		"no monitor":           {func(f *facts) { f.stats.Processes = f.stats.Processes[:1] }, "no_monitor bad", "nobody requeues"},
-		"a silent monitor":     {func(f *facts) { f.stats.Processes[1].Beat = now.Add(-time.Minute) }, "no_monitor bad,process_silent warn", "no monitor"},
-		"a monitor that waits": {func(f *facts) { f.told = now.Add(-5 * time.Minute) }, "watch_old warn", "does not tell"},
+		"never audited":              {func(f *facts) { f.law = Law{Now: now, State: Never} }, "", ""},
+		"no replica":                 {func(f *facts) { f.stats.Replicas = nil; f.watched.Counted.Overdue = 1000 }, "no_replica bad", "no account"},
+		"a dead replica":             {func(f *facts) { f.stats.Replicas[0].Beat = now.Add(-10 * time.Second) }, "no_replica bad", "no account"},
+		"no monitor":                 {func(f *facts) { f.stats.Processes = f.stats.Processes[:1] }, "no_monitor bad", "nobody requeues"},
+		"a silent monitor":           {func(f *facts) { f.stats.Processes[1].Beat = now.Add(-time.Minute) }, "no_monitor bad,process_silent warn", "no monitor"},
+		"a monitor that waits":       {func(f *facts) { f.told = now.Add(-5 * time.Minute) }, "watch_old warn", "does not tell"},
+		"a budget":                   {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 10, Ceiling: 0.5} }, "", ""},
+		"a budget that is too small": {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 15, Ceiling: 1} }, "budget_too_small warn", "10/s, is too small.*150 %"},
+		"a budget that is too large": {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 5, Floor: 1} }, "budget_unused note", "50 %"},
 		"a new monitor": {func(f *facts) {
 			f.told, f.stats.Processes[1].Report.Since = time.Time{}, now.Add(-time.Minute)
 		}, "", ""},

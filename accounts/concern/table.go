@@ -292,6 +292,16 @@ func table() []entry {
 			zh: "限流 {subject} 每分钟推迟 {rate} 次检查。",
 		},
 		{
+			code: BudgetTooSmall, page: "/limits",
+			en: "the budget of adaptive accounts, {value}, is too small: nearly all of them are at their longest intervals, and spend {share} of it",
+			zh: "自适应账号的预算 {value} 太小：几乎所有账号都已用最长间隔，仍用掉预算的 {share}。",
+		},
+		{
+			code: BudgetUnused, page: "/limits",
+			en: "the budget of adaptive accounts, {value}, is larger than they can spend: nearly all of them are at their shortest intervals, and spend {share} of it",
+			zh: "自适应账号的预算 {value} 用不完：几乎所有账号都已用最短间隔，只用掉预算的 {share}。",
+		},
+		{
 			code: ChecksWarn, page: "/accounts",
 			en: "{rate} checks a minute of the kind {subject:kind|kinds} succeed with a warning: {value}",
 			zh: "种类 {subject:种类|种类} 每分钟有 {rate} 次检查成功但带警告：{value}。",

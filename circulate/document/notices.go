@@ -20,7 +20,8 @@ var noticeName = regexp.MustCompile(`^[a-z][a-z_]{0,31}$`)
 
 // Notices has the latest documents of a namespace that one process writes for all others to
 // read, such as what the monitor on duty has found. Each has a name. The names are few, because
-// callers do not make them up at run time. Notices are only for people to read.
+// callers do not make them up at run time. Notices are for people to read, except the price of a
+// budget: see package budget.
 type Notices struct{ place } // a HASH: name -> when it was posted, unix ms|text
 
 // Notices returns the notices.

@@ -13,7 +13,7 @@ import (
 var forCheckers = []string{"accounts/strict", "poller", "poller/checkers/message", "poller/fetch", "poller/secrets"}
 
 // forEdges are what the edges of the program may import of the rooms below it.
-var forEdges = []string{"accounts", "accounts/access", "accounts/cadence", "accounts/concern", "accounts/history", "accounts/problem", "accounts/secret", "accounts/strict", "accounts/trial", "circulate"}
+var forEdges = []string{"accounts", "accounts/access", "accounts/budget", "accounts/cadence", "accounts/concern", "accounts/history", "accounts/problem", "accounts/secret", "accounts/strict", "accounts/trial", "circulate"}
 
 // mayImport lists which of our packages a package may import: exactly those in the first
 // line that covers it. Tests may import anything. Only tests may import what is there for
@@ -32,15 +32,16 @@ var mayImport = []struct {
 
 	{"accounts", []string{"accounts/access", "accounts/cadence", "accounts/history", "accounts/strict", "circulate"}},
 	{"accounts/access", nil},
+	{"accounts/budget", []string{"accounts/cadence", "circulate", "circulate/document"}},
 	{"accounts/cadence", nil},
-	{"accounts/concern", []string{"accounts", "circulate", "circulate/credential", "circulate/document", "circulate/group"}},
+	{"accounts/concern", []string{"accounts", "accounts/budget", "circulate", "circulate/credential", "circulate/document", "circulate/group"}},
 	{"accounts/history", []string{"circulate", "circulate/document"}},
 	{"accounts/problem", []string{"accounts", "accounts/cadence", "circulate", "circulate/document"}},
 	{"accounts/secret", []string{"accounts/strict", "circulate", "circulate/document"}},
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
 
-	{"poller", []string{"accounts", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/internal/conceal", "poller/internal/panics"}},
+	{"poller", []string{"accounts", "accounts/budget", "accounts/cadence", "accounts/history", "circulate", "circulate/limit", "poller/internal/conceal", "poller/internal/panics"}},
 	{"poller/internal/...", nil},
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller", "poller/internal/conceal", "poller/internal/panics"}},
 	{"poller/files", nil},
@@ -64,7 +65,7 @@ var mayImport = []struct {
 
 	{"poller/files/keep", []string{"accounts", "circulate", "circulate/group", "poller", "poller/delivery", "poller/files"}},
 
-	{"monitor", []string{"accounts", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
+	{"monitor", []string{"accounts", "accounts/budget", "accounts/cadence", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
 
 	{"deployments/examples/bot-go", []string{"cmd/rounds/api", "cmd/rounds/client"}},
 	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
@@ -106,6 +107,7 @@ var mayImport = []struct {
 // mayOpen lists which documents a package may open, by the methods of document.Documents. Those
 // that are not listed open none.
 var mayOpen = map[string][]string{
+	"accounts/budget":         {"Notices"},
 	"accounts/concern":        {"Endpoints", "Notices"},
 	"accounts/history":        {"Series"},
 	"accounts/problem":        {"Notices"},

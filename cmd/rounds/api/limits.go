@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/limit"
 )
@@ -88,6 +89,8 @@ type LimitList struct {
 	PausedToo int       `json:"more_paused" doc:"How many pauses are left out."`
 	Down      []Down    `json:"down" nullable:"false" doc:"The longest first."`
 	DownToo   int       `json:"more_down" doc:"How many of these are left out."`
+
+	Budget *budget.Standing `json:"adaptive_budget,omitempty" doc:"The budget of checks that adaptive accounts share; left out without one."`
 }
 
 // limitRoutes adds the routes that list limits and credentials.
@@ -128,6 +131,11 @@ func (s *Server) listLimits(ctx context.Context, r *struct {
 	list := LimitList{Now: now.UTC(), Limits: each(states, limitOf), More: more, PausedToo: morePaused, Down: []Down{}, DownToo: moreDown}
 	for _, t := range down[:len(down)-moreDown] {
 		list.Down = append(list.Down, downOf(t))
+	}
+	if state, ok, err := budget.Current(ctx, s.options.Ring); err != nil {
+		return LimitList{}, err
+	} else if ok {
+		list.Budget = &state
 	}
 	paused := func(p *credential.Pause) Pause { return Pause{ownerOf(p.Owner), p.Until.UTC(), p.Reason} }
 	list.Paused = each(pauses, paused)

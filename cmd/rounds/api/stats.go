@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
@@ -59,6 +60,15 @@ func (s *Server) getStats(ctx context.Context, _ *struct{}) (Stats, error) {
 	} else if s.options.Data != nil {
 		data := s.options.Data(ctx)
 		reply.Data = &data
+	}
+	if len(reply.Labels) == 0 {
+		state, ok, err := budget.Current(ctx, s.options.Ring)
+		if err != nil {
+			return Stats{}, err
+		}
+		if ok {
+			reply.Budget = &state
+		}
 	}
 	if err := s.addFailing(ctx, &reply); err != nil {
 		return Stats{}, err

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -168,6 +169,7 @@ type Stats struct {
 	Staleness *accounts.Staleness `json:"staleness,omitempty" doc:"The time since accounts were last checked with complete success, from a monitor's last scan; left out until there was one."`
 	Failing   *accounts.Failing   `json:"failing,omitempty" doc:"The accounts that are checked in vain: how many fail, as GET /v1/problems has it, and how many are behind, from the scan. Left out until there was either."`
 	ClockStep *accounts.ClockStep `json:"redis_clock_step,omitempty" doc:"Steps of Redis' clock; left out if there was none."`
+	Budget    *budget.Standing    `json:"adaptive_budget,omitempty" doc:"The budget of checks that adaptive accounts share; left out without one, and for a key that is bound to labels."`
 }
 
 // Data says where accounts and messages are stored, and what could lose them.

@@ -45,8 +45,8 @@ func newReloadCommand(env environment) *cobra.Command {
 serves the API at ROUNDS_API_URL. Each process has its own settings and files. Send
 SIGHUP to the other processes to the same effect.
 
-What changes at once: ROUNDS_LIMITS, the endpoints of ROUNDS_WEBHOOKS_FILE, the
-callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_ALLOW_NETWORKS,
+What changes at once: ROUNDS_LIMITS, ROUNDS_ADAPTIVE_BUDGET, the endpoints of
+ROUNDS_WEBHOOKS_FILE, the callbacks of ROUNDS_CALLBACKS_FILE, the API's token, ROUNDS_ALLOW_NETWORKS,
 ROUNDS_TIMELINE, ROUNDS_LOG_LEVEL, secrets, and the keys of stored secrets:
 ROUNDS_SECRETS_KEY, ROUNDS_SECRETS_KEY_FILE, ROUNDS_SECRETS_PUBLIC_KEY,
 ROUNDS_SECRETS_PUBLIC_KEY_FILE.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/budget"
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
@@ -202,6 +203,22 @@ func catchUpIn(c *accounts.CatchUp) string {
 	return fmt.Sprintf("%s: %.1f checks/s, %.1f are asked for, about %.0f accounts wait", when, c.Made, c.Asked, c.Late)
 }
 
+// budgetIn says how the budget of adaptive accounts is kept.
+func budgetIn(b *budget.Standing) string {
+	if b.Price == 0 {
+		return budget.Text(b.Budget) + " for adaptive accounts; its price is not known yet"
+	}
+	text := fmt.Sprintf("%s for adaptive accounts, which spend %s at a mean interval of %s; longer by it %.0f %%, shortest %.0f %%, longest %.0f %%",
+		budget.Text(b.Budget), budget.Text(b.Spent), seconds(b.Interval), 100*b.Longer, 100*b.Floor, 100*b.Ceiling)
+	switch b.Verdict() {
+	case budget.TooSmall:
+		text += "; it is too small"
+	case budget.Unused:
+		text += "; they cannot spend more"
+	}
+	return text
+}
+
 func printStats(w io.Writer, s shownStats) error {
 	table := newTable(w)
 	fmt.Fprintf(table, "service\t%s\n", s.at)
@@ -239,6 +256,9 @@ func printStats(w io.Writer, s shownStats) error {
 		for _, h := range s.Staleness.Headroom {
 			fmt.Fprintf(table, "headroom\t%s\n", oneLine(headroomIn(h)))
 		}
+	}
+	if s.Budget != nil {
+		fmt.Fprintf(table, "budget\t%s\n", budgetIn(s.Budget))
 	}
 	if step := s.ClockStep; step != nil {
 		fmt.Fprintf(table, "redis clock\t%s\n", clockStepIn(step))

@@ -163,7 +163,11 @@ func advices() map[concern.Code]advice {
 		concern.Quarantined:   {"accounts", "see rounds parked list, and the logs of replicas"},
 		concern.OwnerPaused:   {"accounts", ""},
 		concern.LimitDenying:  {"accounts", ""},
-		concern.ChecksWarn:    {"accounts", "see rounds account list --error {value}"},
+
+		concern.BudgetTooSmall: {"accounts", "raise ROUNDS_ADAPTIVE_BUDGET, or the upper bounds of adaptive cadences"},
+		concern.BudgetUnused:   {"accounts", ""},
+
+		concern.ChecksWarn: {"accounts", "see rounds account list --error {value}"},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
@@ -19,6 +20,29 @@ type limits struct {
 	} `json:"-"`
 	Page bool   `json:"-"` // this is not the first page of credentials
 	Next string `json:"-"` // the address of the next page of credentials
+}
+
+// spends is the budget of adaptive accounts and what they spend of it, for people.
+type spends struct{ Budget, Spent, Share, Interval, Sign, Verdict string }
+
+// Spends returns nil if there is no budget.
+func (l *limits) Spends() *spends {
+	b := l.Budget
+	if b == nil {
+		return nil
+	}
+	s := &spends{
+		Share: fmt.Sprintf("%.0f", 100*b.Spent/b.Budget), Interval: time.Duration(b.Interval * float64(time.Second)).Round(time.Second).String(),
+		Sign: "good", Verdict: b.Verdict(),
+	}
+	s.Budget, s.Spent = b.Texts()
+	switch {
+	case b.Price == 0:
+		s.Verdict = "learning"
+	case b.Short():
+		s.Sign = "warn"
+	}
+	return s
 }
 
 // limit is a limit that replicas share.

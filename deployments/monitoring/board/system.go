@@ -52,6 +52,18 @@ func ofSystem() []row {
 				{`sum by (instance) (increase(rounds_scripts_sent_total[5m]))`, "{{instance}}"},
 			}},
 		}},
+		{"Budget of adaptive accounts", []panel{
+			{title: "Checks of adaptive accounts", unit: "cps", queries: []query{
+				{`max(rounds_budget_checks_per_second)`, "budget"},
+				{`max(rounds_budget_spent_per_second)`, "spent"},
+			}},
+			{title: "Price", unit: "short", about: "Messages a second, times the square of the interval. A higher price means longer intervals.", queries: []query{
+				{`max(rounds_budget_price_seconds)`, "price"},
+			}},
+			{title: "At their longest intervals", unit: "percentunit", queries: []query{
+				{`max(rounds_budget_at_ceiling_ratio)`, "of their checks"},
+			}},
+		}},
 		{"Audit", []panel{
 			{title: "Audits", unit: "short", about: "Within an hour.", queries: []query{
 				{`sum by (outcome) (increase(rounds_audits_total[1h]))`, "{{outcome}}"},
