@@ -19,9 +19,9 @@ type Budget struct {
 }
 
 const (
-	// BudgetLeast and BudgetMost are the bounds of a Price.
-	BudgetLeast = 1e-6
-	BudgetMost  = 1e15
+	// The bounds of a Price.
+	priceMin = 1e-6
+	priceMax = 1e15
 
 	// ratePrior is the part of a message that every account is taken to have found. An account
 	// that finds nothing has a rate that falls with the time in which it found nothing.

@@ -53,7 +53,7 @@ func Steer(price float64, spent Spent, over time.Duration, budget float64) float
 	calls, mean := float64(spent.Calls), spent.Intervals.Seconds()/float64(spent.Calls)
 	excess := calls/over.Seconds()/budget - 1
 	if !(price > 0) {
-		return bound(adaptiveHits*mean, BudgetLeast, BudgetMost)
+		return bound(adaptiveHits*mean, priceMin, priceMax)
 	}
 	switch {
 	case excess > 0 && float64(spent.Ceiling) >= priceSaturated*calls,
@@ -62,7 +62,7 @@ func Steer(price float64, spent Spent, over time.Duration, budget float64) float
 	}
 	// The calls follow the price's square root, hence the 2.
 	step := 2 * excess * over.Seconds() / (priceDamping * max(mean, over.Seconds()))
-	return bound(price*math.Exp(bound(step, -math.Log(priceStep), math.Log(priceStep))), BudgetLeast, BudgetMost)
+	return bound(price*math.Exp(bound(step, -math.Log(priceStep), math.Log(priceStep))), priceMin, priceMax)
 }
 
 func bound(x, least, most float64) float64 { return min(most, max(least, x)) }

@@ -74,8 +74,8 @@ func TestJudge(t *testing.T) {
 		"a silent monitor":           {func(f *facts) { f.stats.Processes[1].Beat = now.Add(-time.Minute) }, "no_monitor bad,process_silent warn", "no monitor"},
 		"a monitor that waits":       {func(f *facts) { f.told = now.Add(-5 * time.Minute) }, "watch_old warn", "does not tell"},
 		"a budget":                   {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 10, Ceiling: 0.5} }, "", ""},
-		"a budget that is too small": {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 15, Ceiling: 1} }, "budget_too_small warn", "10/s, is too small.*150 %"},
-		"a budget that is too large": {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 5, Floor: 1} }, "budget_unused note", "50 %"},
+		"a budget that is too small": {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 15, Ceiling: 1} }, "budget_too_small warn", "spend 150.0 %"},
+		"a budget that is too large": {func(f *facts) { f.budget = budget.Standing{Budget: 10, Spent: 5, Floor: 1} }, "budget_unused note", "spend 50.0 %"},
 		"a new monitor": {func(f *facts) {
 			f.told, f.stats.Processes[1].Report.Since = time.Time{}, now.Add(-time.Minute)
 		}, "", ""},
