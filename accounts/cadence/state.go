@@ -26,7 +26,7 @@ func (s State) Encode() string {
 		words = append(words, "i"+strconv.FormatInt(s.Interval.Milliseconds(), 10))
 	}
 	if s.Budgeted {
-		words = append(words, "p")
+		words = append(words, "g")
 	}
 	if s.Rate.known() {
 		words = append(words, s.Rate.encode())
@@ -49,7 +49,7 @@ func ParseState(text string) (State, error) {
 			var ms int64
 			ms, ok = parseNumber(rest, MaxInterval.Milliseconds())
 			s.Interval = time.Duration(ms) * time.Millisecond
-		case 'p':
+		case 'g':
 			s.Budgeted = rest == ""
 		case 'm':
 			s.Rate, ok = parseRate(rest)

@@ -13,7 +13,7 @@ func TestStateText(t *testing.T) {
 		"i40000":                 {Interval: 40 * time.Second},
 		"r2@1786000000123":       {Refusals: 2, FirstRefusal: time.UnixMilli(1786000000123)},
 		"i1500 r1@1786000000123": {Interval: 1500 * time.Millisecond, Refusals: 1, FirstRefusal: time.UnixMilli(1786000000123)},
-		"i60000 p m2.25@3600000@1786000000123": {Interval: time.Minute, Budgeted: true,
+		"i60000 g m2.25@3600000@1786000000123": {Interval: time.Minute, Budgeted: true,
 			Rate: cadence.Rate{Messages: 2.25, Over: time.Hour, Until: time.UnixMilli(1786000000123)}},
 		"i31622400000 r1000000@1": {Interval: cadence.MaxInterval, Refusals: 1e6, FirstRefusal: time.UnixMilli(1)},
 	} {
@@ -46,7 +46,7 @@ func TestStateUnreadable(t *testing.T) {
 func FuzzParseState(f *testing.F) {
 	f.Add("i1500 r1@1786000000123")
 	f.Add("i r@")
-	f.Add("i60000 p m2.255@3600000@1786000000123")
+	f.Add("i60000 g m2.255@3600000@1786000000123")
 	f.Add("\xff x")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := cadence.ParseState(text)
