@@ -82,18 +82,25 @@ func (e *Explanation) Parking() (cadence.Parking, bool) {
 	if e.Fault != "" || e.State.Failures == 0 || e.State.Place == circulate.Parked {
 		return cadence.Parking{}, false
 	}
-	class := cadence.Transient
-	for _, word := range e.Marks {
-		if class = ClassOfMark(word); class != cadence.Blameless && class != cadence.Throttled {
-			break
-		}
-	}
-	if class == cadence.Blameless || class == cadence.Throttled || class == cadence.Succeeded {
-		class = cadence.Transient // the failure that counted is too long ago
-	}
 	state := e.remembered
 	state.Failures = e.State.Failures
-	return e.Policy().Parking(class, state), true
+	return ParkingOf(e.Policy(), e.Marks, state), true
+}
+
+// ParkingOf returns what parks an account that has failed, if its checks go on failing like
+// the last one that counted against it. Marks say how its last checks went, the newest
+// first.
+func ParkingOf(p cadence.Policy, marks []string, s cadence.State) cadence.Parking {
+	for _, word := range marks {
+		switch class := ClassOfMark(word); class {
+		case cadence.Blameless, cadence.Throttled:
+		case cadence.Succeeded:
+			return p.Parking(cadence.Transient, s)
+		default:
+			return p.Parking(class, s)
+		}
+	}
+	return p.Parking(cadence.Transient, s) // the failure that counted is too long ago
 }
 
 // Staleness returns the time since a check last succeeded completely or, if none ever

@@ -35,8 +35,9 @@ type problemTurn struct {
 	steps     int
 	leftOut   int
 
-	// counted are the accounts that this turn has counted, while the number of shards changes: one
-	// that moves meanwhile is found in its old shard and in its new one. Otherwise it is nil.
+	// counted are the accounts that this turn has counted in the shard, because one that is parked
+	// meanwhile is found twice. While the number of shards changes they are those of all shards: one
+	// that moves is found in its old shard and in its new one.
 	counted map[string]bool
 }
 
@@ -59,9 +60,6 @@ func shares(sizes []int, most int) []int {
 
 // countedBefore reports whether an account was counted before in this turn, and notes that it is counted.
 func (t *problemTurn) countedBefore(id string) bool {
-	if t.counted == nil {
-		return false
-	}
 	was := t.counted[id]
 	t.counted[id] = true
 	return was
@@ -72,9 +70,8 @@ func (t *problemTurn) countedBefore(id string) bool {
 // with their number.
 func (m *Monitor) problems(ctx context.Context) error {
 	t := problemTurn{Monitor: m, store: m.ring.Failing(), gathering: problem.NewGathering(m.config.ProbeInterval)}
-	if m.ring.Sources() > 0 {
-		t.counted = make(map[string]bool)
-	}
+	moving := m.ring.Sources() > 0
+	t.counted = make(map[string]bool)
 	erred, parked := make([]int, m.ring.Shards()), make([]int, m.ring.Shards())
 	for shard := range erred {
 		var err error
@@ -84,7 +81,9 @@ func (m *Monitor) problems(ctx context.Context) error {
 	}
 	erredShare, parkedShare := shares(erred, mostFailing), shares(parked, mostParked)
 	for shard := range erred {
-		if t.counted != nil { // accounts have moved there since
+		if !moving {
+			clear(t.counted)
+		} else { // accounts have moved there since
 			var err error
 			if erred[shard], parked[shard], err = t.store.Sizes(ctx, shard); err != nil {
 				return err

@@ -136,3 +136,35 @@ func TestProblemsCountAccountsThatMoveToEmptyShards(t *testing.T) {
 		}
 	})
 }
+
+// An account that is parked after its shard's failing accounts were counted is counted once, so
+// that the sum neither falls nor jumps when an account gets worse.
+func TestProblemsCountAnAccountThatIsParkedMeanwhileOnce(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		w.fails("gone", "feed", "news.example", "http_410: Gone", "gone: http_410: Gone")
+		for _, id := range []string{"press1", "press2", "press3"} {
+			w.fails(id, "feed", "news.example", "http_404: no item", "")
+		}
+		stop := w.run(monitor.Config{})
+		time.Sleep(50 * time.Millisecond) // the turn rests before it looks at parked accounts
+		if _, err := w.Ring.Park(w.Context(), 0, "retry budget: http_404: no item", []string{"press3"}); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		sum := func() problem.Counts {
+			s, _, ok, err := problem.Last(w.Context(), w.Ring)
+			if err != nil || !ok {
+				w.Fatal(ok, err)
+			}
+			return s.Counts
+		}
+		if s := sum(); s.Accounts != 4 || s.Failing != 3 || s.Parked != 1 {
+			w.Errorf("while it is parked: %+v", s)
+		}
+		time.Sleep(time.Minute)
+		if s := sum(); s.Accounts != 4 || s.Failing != 2 || s.Parked != 2 {
+			w.Errorf("once it is parked: %+v", s)
+		}
+		stop()
+	})
+}

@@ -105,10 +105,14 @@ func (r *record) steps(a *circulate.FailingAccount) map[string]NextStep {
 		code = StepWaits
 	}
 	steps[code] = step
-	if a.Failures == 0 {
-		return steps
+	if a.Failures == 0 || class == cadence.Blameless || class == cadence.Throttled {
+		return steps // this cause parks nobody
 	}
-	switch parking := policy.Parking(class, cadence.State{Failures: a.Failures}); parking.Rule {
+	marks := make([]string, len(a.History.Marks))
+	for i, mark := range a.History.Marks {
+		marks[i] = accounts.MarkWord(mark)
+	}
+	switch parking := accounts.ParkingOf(policy, marks, cadence.State{Failures: a.Failures}); parking.Rule {
 	case cadence.RuleRetryBudget:
 		steps[StepParks] = NextStep{Accounts: 1, After: parking.After, Least: a.Failures, Worst: a.Failures}
 	case cadence.RuleAuth: // the number of refusals is unknown here

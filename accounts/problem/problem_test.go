@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
@@ -113,6 +114,27 @@ func TestStepsFollowTheFailure(t *testing.T) {
 		g.Failing(noon, []circulate.FailingAccount{a})
 		if s := g.Summary(noon, 0); len(s.Groups) != 1 || !slices.Equal(s.Groups[0].Next, want) {
 			t.Errorf("%c: got %+v", mark, s.Groups)
+		}
+	}
+}
+
+// A group and the page of an account say the same of what parks it, whatever the last checks were.
+func TestAGroupParksAsItsAccountDoes(t *testing.T) {
+	t.Parallel()
+	for _, marks := range []string{"a", "ab", "ta", "at", "p", "h", "a+", "t+"} {
+		a := failed("a", "one.example", "x: y", time.Hour)
+		a.Failures, a.History.Marks = 1, []circulate.Mark(marks)
+		words := make([]string, len(marks))
+		for i, mark := range a.History.Marks {
+			words[i] = accounts.MarkWord(mark)
+		}
+		alone := accounts.ParkingOf(cadence.Policy{}, words, cadence.State{Failures: 1})
+		g := gathering()
+		g.Failing(noon, []circulate.FailingAccount{a})
+		steps := g.Summary(noon, 0).Groups[0].Next
+		last := steps[len(steps)-1]
+		if last.Code != problem.StepParks || last.After != alone.After || last.Over != int(alone.Over/time.Second) {
+			t.Errorf("%s: the group says %+v, its account %+v", marks, last, alone)
 		}
 	}
 }

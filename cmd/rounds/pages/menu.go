@@ -2,22 +2,22 @@ package pages
 
 import (
 	"slices"
+	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // figures are the counts in the menu.
 type figures struct {
-	Known      bool // false: they could not be counted now
-	Accounts   int
-	Failing    int
-	Parked     int
-	Processes  int
-	Registered bool // there are accounts
+	Known     bool // false: they could not be counted now
+	Accounts  int
+	Problems  int       // accounts that fail or are parked for a failure
+	At        time.Time // when the problems were counted; zero: they were not counted yet
+	Processes int
 }
 
-// Figures returns the counts in the menu. A menu without counts is still a menu, so an error is
-// shown as no counts.
+// Figures returns the counts in the menu. Everything else on the page that counts the same reads
+// them here. A menu without counts is still a menu, so an error is shown as no counts.
 func (v *visit) Figures() *figures {
 	if v.figures != nil {
 		return v.figures
@@ -27,15 +27,11 @@ func (v *visit) Figures() *figures {
 	if err := v.shared("/v1/stats", &stats); err != nil {
 		return v.figures
 	}
-	v.figures.Known, v.figures.Accounts, v.figures.Parked = true, stats.Accounts.Registered, stats.Accounts.Parked
-	// The summary of problems is from a moment ago. The failing accounts of the stats are from the
-	// last scan of all accounts, which takes a quarter of an hour with a million.
-	var problems api.Problems
-	if stats.Failing != nil {
-		v.figures.Failing = stats.Failing.Accounts
-	}
-	if v.shared("/v1/problems?counts=true", &problems) == nil && !problems.At.IsZero() {
-		v.figures.Failing = problems.Failing
+	v.figures.Known, v.figures.Accounts = true, stats.Accounts.Registered
+	// The last scan of all accounts counts failing ones, too, but is older: it takes a quarter of an
+	// hour with a million.
+	if problems := v.counted; problems != nil || v.shared("/v1/problems?counts=true", &problems) == nil {
+		v.figures.Problems, v.figures.At = problems.Accounts, problems.At
 	}
 	for _, p := range stats.Processes {
 		if p.Alive {
@@ -60,7 +56,7 @@ func (v *visit) Menu() []entry {
 		route string
 	}{
 		{entry{Name: "overview", Path: "/", Key: "o"}, "GET /v1/stats"},
-		{entry{Name: "problems", Path: "/problems", Key: "p", Count: f.Failing, Bad: true}, "GET /v1/problems"},
+		{entry{Name: "problems", Path: "/problems", Key: "p", Count: f.Problems, Bad: true}, "GET /v1/problems"},
 		{entry{Name: "accounts", Path: "/accounts", Key: "a", Count: f.Accounts}, "GET /v1/accounts"},
 		{entry{Name: "messages", Path: "/messages", Key: "m"}, "GET /v1/messages"},
 		{entry{Name: "delivery", Path: "/delivery", Key: "d"}, "GET /v1/groups"},

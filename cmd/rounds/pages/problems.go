@@ -100,9 +100,11 @@ func problemsPage() *page {
 		if err := v.shared(address("/v1/problems", q), p); err != nil {
 			return nil, err
 		}
+		v.counted = &p.Problems
 		for i := range p.Groups {
 			p.Groups[i].tidy(p.Now)
 		}
+		p.Chips = []chip{{State: "all", Path: v.With("state", "", "all", ""), Count: p.Accounts, Chosen: p.State == ""}}
 		for i, count := range []int{p.Failing, p.Newly, p.NeverSucceeded, p.Parked, p.Late.Accounts} {
 			one := chip{State: states[i], Count: count, Chosen: states[i] == p.State}
 			if one.Path = v.With("state", one.State, "all", ""); one.Chosen {

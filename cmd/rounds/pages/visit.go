@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // visit is one request to a page.
@@ -18,6 +19,8 @@ type visit struct {
 
 	fileForm *fileForm // the posted form, if it may have a file
 	figures  *figures  // what the menu shows; nil: not asked yet
+
+	counted *api.Problems // the problems that the page shows; nil: it shows none
 }
 
 func (s *site) visit(w http.ResponseWriter, r *http.Request) *visit {
