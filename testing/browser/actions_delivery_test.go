@@ -46,9 +46,46 @@ func (h *hands) messages() {
 	if shown := ids(); shown != "stopped-2,stopped-1,live,before" {
 		h.t.Errorf("after it went on the page shows the messages %s", shown)
 	}
+	h.standStill(ids, find)
 	h.goes(`#rows li [data-f=at]`, "/message")
-	h.reads(`main`, "stopped-2")
+	h.reads(`main`, "opened")
 	h.named()
+}
+
+// standStill rests the mouse on a message, and then opens one: no row moves until the mouse leaves it,
+// or until the message is closed and the note is clicked.
+func (h *hands) standStill(ids func() string, find func(id string)) {
+	const note = `!document.getElementById("changes").hidden`
+	before := ids()
+	h.must(h.tab.hover(`#rows li [data-f=id]`))
+	find("under")
+	h.must(h.tab.await(note))
+	if shown := ids(); shown != before {
+		h.t.Errorf("under the mouse the rows became %s", shown)
+	}
+	h.must(h.tab.hover(`h1`))
+	h.must(h.tab.await(`!(` + note + `)`))
+	if shown := ids(); shown != "under,"+before {
+		h.t.Errorf("once the mouse has left, the rows are %s", shown)
+	}
+
+	before = ids()
+	h.click(`#rows li summary`)
+	h.must(h.tab.await(`!document.getElementById("tail-state").classList.contains("good")`))
+	find("opened")
+	h.must(h.tab.Type("\x1b"))
+	if h.shows(`document.querySelector("#rows details[open]") === null`) != "true" {
+		h.t.Error("Esc does not close the message")
+	}
+	h.must(h.tab.await(note)) // the focus is still in the row
+	if shown := ids(); shown != before {
+		h.t.Errorf("beside an open message the rows became %s", shown)
+	}
+	h.reads(`#changes`, "Show 1 change")
+	h.click(`#changes button`)
+	if shown := ids(); shown != "opened,"+before {
+		h.t.Errorf("after a click on the note the rows are %s", shown)
+	}
 }
 
 // refusals returns the state of the endpoint that refuses everything.
@@ -98,8 +135,29 @@ func (h *hands) webhook() {
 	h.reads(`.said`, "tried now")
 	h.ordered("retry-webhook")
 
+	// The row under the mouse stays, although its message is tried later than the next one's.
 	account := first()
-	h.goes(row+` form:has(input[name=account][value="`+account+`"]) button[value=skip]`, "/delivery/webhook")
+	h.must(h.tab.hover(row + ` td`))
+	_, err = h.scene.Calls.RetryWebhook(h.t.Context(), refusing, api.WebhookRetryRequest{Account: account})
+	h.must(err)
+	h.must(h.tab.await(`!document.getElementById("changes").hidden`))
+	if at := first(); at != account {
+		h.t.Errorf("under the mouse the row of %s became the one of %s", account, at)
+	}
+	h.click(`#changes button`)
+	if h.shows(`document.getElementById("changes").hidden`) != "true" {
+		h.t.Error("the changes still wait after a click on the note")
+	}
+
+	h.goes(row+` a[href*="&skip="], `+row+` a[href*="?skip="]`, "/delivery/webhook")
+	account = h.shows(`document.querySelector("input[name=at]").form.account.value`)
+	h.reads(`#skip-title`, "Skip this message?")
+	h.reads(`section:has(#skip-title)`, account)
+	h.named()
+	if slices.ContainsFunc(h.dead(), func(l api.DeadLetter) bool { return l.Account == account }) {
+		h.t.Errorf("the message of %s is skipped before somebody was sure", account)
+	}
+	h.goes(`form:has(input[name=at]) button[value=skip]`, "/delivery/webhook")
 	if !slices.ContainsFunc(h.dead(), func(l api.DeadLetter) bool { return l.Account == account }) {
 		h.t.Errorf("the message of %s that was skipped is no dead letter", account)
 	}
@@ -149,6 +207,11 @@ func (h *hands) letters() {
 	id, _, _ = strings.Cut(shown, ",")
 	h.click(`.letters input[name=id][value="` + id + `"]`)
 	before := len(h.dead())
+	h.goes(`form[action="/delivery/letters"] button[value=drop]`, "/delivery")
+	if h.shows(`document.querySelectorAll("main input[name=id]").length`) != "1" || !h.isDead(id) {
+		h.t.Errorf("the page asks about other letters than %s, or has dropped it", id)
+	}
+	h.named()
 	h.goes(`form[action="/delivery/letters"] button[value=drop]`, "/delivery")
 	if n := len(h.dead()); h.isDead(id) || n != before-1 {
 		h.t.Errorf("%d letters of %d are left after one was dropped", n, before)

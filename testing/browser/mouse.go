@@ -29,6 +29,15 @@ type point struct{ X, Y float64 }
 // releases it.
 func (t *Tab) click(selector string) error { return t.do(clicks(selector)) }
 
+// hover moves the mouse to the element that a CSS selector finds, and leaves it there.
+func (t *Tab) hover(selector string) error {
+	at, err := eval[point](t, fmt.Sprintf(pointScript, quoted(selector)))
+	if err != nil {
+		return fmt.Errorf("hover over %s: %w", selector, err)
+	}
+	return t.do(command(input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: at.X, Y: at.Y}))
+}
+
 // clickTo is Click on what leads to another page. It waits until that is loaded.
 func (t *Tab) clickTo(selector string) error { return t.loads(clicks(selector)) }
 

@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,7 +39,10 @@ func (g *consumerGroup) Why() string {
 }
 
 // webhook is a webhook endpoint.
-type webhook struct{ api.Webhook }
+type webhook struct {
+	api.Webhook
+	Skip string `json:"-"` // the account whose first message is to be skipped, if the visitor is sure
+}
 
 // State returns the endpoint's state, as a part of a text's key.
 func (w *webhook) State() string {
@@ -81,6 +86,32 @@ type delivery struct {
 	Of   string `json:"-"` // the group, if only its letters are shown
 	Page bool   `json:"-"` // this is not the first page of letters
 	Next string `json:"-"` // the address of the next page of letters
+
+	Sure *sureOfLetters `json:"-"` // the page asks this, and shows nothing else; nil: it does not
+}
+
+// sureOfLetters asks whether dead letters are to be dropped for good.
+type sureOfLetters struct {
+	Letters []*letter // the ones that still exist
+	Back    string
+}
+
+// askToDrop returns the question about the letters that the address names.
+func askToDrop(v *visit, ids []string) (*sureOfLetters, error) {
+	sure := &sureOfLetters{Back: local(cmp.Or(v.Query("back"), "/delivery"))}
+	for _, id := range ids[:min(len(ids), lettersShown)] {
+		l := &letter{}
+		if !refPattern.MatchString(id) {
+			continue
+		}
+		switch err := v.get("/v1/dead/"+id, l); {
+		case err == nil:
+			sure.Letters = append(sure.Letters, l)
+		case refusedFor(err, http.StatusNotFound) == nil:
+			return nil, err
+		}
+	}
+	return sure, nil
 }
 
 // endpointGroup is the prefix of webhooks' groups, which are shown with the webhooks.
@@ -91,6 +122,11 @@ func deliveryPage() *page {
 		name: "delivery", path: "/delivery", menu: "delivery",
 		data: func(v *visit) (any, error) {
 			d := &delivery{Of: v.Query("group")}
+			if ids := v.r.URL.Query()["drop"]; len(ids) > 0 {
+				var err error
+				d.Sure, err = askToDrop(v, ids)
+				return d, err
+			}
 			var groups struct {
 				Groups []*consumerGroup `json:"groups"`
 			}
@@ -145,7 +181,7 @@ func (v *visit) unknownAction() error {
 	return refusal(http.StatusUnprocessableEntity, v.lang.text("delivery.unknown"))
 }
 
-// doLetters replays or drops the chosen letters.
+// doLetters replays the chosen letters, or drops them once the visitor has seen which they are.
 func doLetters(v *visit) (string, error) {
 	path, said := v.lettersRoute()
 	if path == "" {
@@ -155,6 +191,9 @@ func doLetters(v *visit) (string, error) {
 	ids := v.r.PostForm["id"]
 	if len(ids) == 0 {
 		return withSaid(back, "none_chosen"), nil
+	}
+	if said == "dropped" && v.r.PostForm.Get("sure") == "" {
+		return address("/delivery", url.Values{"drop": ids, "back": {back}}), nil
 	}
 	var done api.Replayed // the reply to a drop has all fields but the first
 	if err := v.do(http.MethodPost, path, map[string]any{"ids": ids}, &done); err != nil {
@@ -220,9 +259,32 @@ func letterPage() *page {
 // webhookPage shows one webhook endpoint, and its waiting messages.
 func webhookPage() *page {
 	return &page{name: "webhook", path: "/delivery/webhook", menu: "delivery", data: func(v *visit) (any, error) {
-		w := &webhook{}
+		w := &webhook{Skip: v.Query("skip")}
 		return w, v.get("/v1/webhooks/"+segment(v.Query("name")), w)
 	}}
+}
+
+// First returns the first message of an account that waits for the endpoint, or nil if none does.
+func (w *webhook) First(account string) *api.WebhookWaiting {
+	if w.Standing != nil {
+		for i := range w.Standing.Waiting {
+			if one := &w.Standing.Waiting[i]; one.Account == account {
+				return one
+			}
+		}
+	}
+	return nil
+}
+
+// stillFirst reports whether a message, as its page's address names it, is still the first one of an
+// account that waits for an endpoint.
+func (v *visit) stillFirst(endpoint, account, at string) (bool, error) {
+	var w webhook
+	if err := v.get("/v1/webhooks/"+segment(endpoint), &w); err != nil {
+		return false, err
+	}
+	first := w.First(account)
+	return first != nil && fmt.Sprintf("%d:%s", first.Shard, first.Position) == at, nil
 }
 
 // doWebhook retries or skips an endpoint's waiting messages, or enables the endpoint.
@@ -236,8 +298,16 @@ func doWebhook(v *visit) (string, error) {
 	if said == "" || name == "" {
 		return "", v.unknownAction()
 	}
-	if do == "skip" && len(body) == 0 {
+	switch {
+	case do == "skip" && len(body) == 0:
 		body["all"] = true
+	case do == "skip": // the message that the visitor saw, and no later one
+		switch same, err := v.stillFirst(name, form.Get("account"), form.Get("at")); {
+		case err != nil:
+			return "", err
+		case !same:
+			return link("/delivery/webhook", "name", name, "said", "not_skipped"), nil
+		}
 	}
 	var sent any = body
 	if do == "enable" {

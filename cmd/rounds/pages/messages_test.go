@@ -248,6 +248,50 @@ func TestDeliveryDoesWhatItsFormsAsk(t *testing.T) {
 	}
 }
 
+// Skip and Drop name what they touch, and touch nothing before the visitor is sure, nor another message
+// that came meanwhile.
+func TestSkipAndDropNameWhatTheyTouch(t *testing.T) {
+	site, orders := newRecorded(t, func(_, path string) string {
+		if path == "/v1/dead/3:5-0" {
+			return `{"dead_id":"3:5-0","group":"crm","error":"<b>x</b>","account":"a<c","id":"m1","shard":3,"position":"5-0"}`
+		}
+		return `{"name":"audit","standing":{"waiting_messages":3,"waiting_accounts":2,"waiting":[{"account":"a/b","shard":3,"position":"6-0","behind":2,"error":"<i>no</i>"}]}}`
+	})
+	w := pressed(site, "/delivery/letters", url.Values{"do": {"drop"}, "id": {"3:5-0"}, "back": {"/delivery?group=crm"}})
+	asks := w.Header().Get("Location")
+	if asks != "/delivery?back=%2Fdelivery%3Fgroup%3Dcrm&drop=3%3A5-0" || len(*orders) > 0 {
+		t.Errorf("to %s, ordered %q", asks, *orders)
+	}
+	got := ask(site, "GET", asks).Body.String()
+	for _, want := range []string{"<code>m1</code>", "of <b>a&lt;c</b>, for <b>crm</b>", "&lt;b&gt;x", `name="sure" value="yes"`, "Drop it for good", `href="/delivery?group=crm"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	pressed(site, "/delivery/letters", url.Values{"do": {"drop"}, "id": {"3:5-0"}, "sure": {"yes"}})
+	if fmt.Sprint(*orders) != `[/v1/dead:drop {"ids":["3:5-0"]}]` {
+		t.Errorf("ordered %q", *orders)
+	}
+
+	*orders = nil
+	got = ask(site, "GET", "/delivery/webhook?name=audit&skip=a%2Fb").Body.String()
+	for _, want := range []string{"Skip this message?", "<b>a/b</b>", `name="at" value="3:6-0"`, `href="/message?at=3%3A6-0"`, "The first message for <b>audit</b> of each of 2 accounts"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if got := ask(site, "GET", "/delivery/webhook?name=audit&skip=%3Cnone").Body.String(); !strings.Contains(got, "No message of &lt;none waits any more.") || strings.Contains(got, `name="at"`) {
+		t.Errorf("none waits:\n%s", got)
+	}
+	for at, want := range map[string]string{"3:5-0": "said=not_skipped", "": "said=not_skipped", "3:6-0": "said=skipped"} {
+		w := pressed(site, "/delivery/webhook", url.Values{"do": {"skip"}, "name": {"audit"}, "account": {"a/b"}, "at": {at}})
+		if to := w.Header().Get("Location"); !strings.HasSuffix(to, want) || (len(*orders) > 0) != (at == "3:6-0") {
+			t.Errorf("the message at %q: to %s, ordered %q", at, to, *orders)
+		}
+		*orders = nil
+	}
+}
+
 func TestLetterAndWebhook(t *testing.T) {
 	site, _ := newRecorded(t, func(_, path string) string {
 		if path == "/v1/dead/3:5-0" {

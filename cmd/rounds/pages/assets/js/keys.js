@@ -1,7 +1,10 @@
 // Keys: / searches, ? lists the keys, g and a letter opens a page, j and k walk through rows.
+let opened = []; // the last one last
+
 export function listenToKeys() {
   const keys = document.getElementById("keys");
   document.getElementById("keys-open").addEventListener("click", () => keys.showModal());
+  addEventListener("toggle", (e) => e.target.open && (opened = [...opened.filter((d) => d.isConnected), e.target]), true);
   let goes = 0; // when g was pressed
   addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing) return;
@@ -11,6 +14,7 @@ export function listenToKeys() {
       return;
     }
     if (document.querySelector("dialog[open]")) return;
+    if (e.key === "Escape") return close();
     const went = Date.now() - goes < 1500;
     goes = 0;
     if (went) {
@@ -22,6 +26,14 @@ export function listenToKeys() {
     if (e.key === "g") goes = Date.now();
     if (e.key === "j" || e.key === "k") return done(e, () => walk(e.key === "j" ? 1 : -1));
   });
+}
+
+// close closes what the focus is in, or else what was opened last.
+function close() {
+  const open = document.activeElement?.closest("details[open]") ?? opened.findLast((d) => d.open && d.isConnected);
+  if (!open) return;
+  open.open = false;
+  open.querySelector("summary").focus();
 }
 
 function done(e, what) {

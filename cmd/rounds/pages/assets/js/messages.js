@@ -1,30 +1,40 @@
 // The live tail: messages as they come, put in front. Stopped, it notes the last position, and
-// goes on from there, so that none is missed. What a message holds is shown as text alone.
+// goes on from there, so that none is missed. So it does while a message is open. What a message holds
+// is shown as text alone.
+import { hold, rests } from "./still.js";
 import { showTimes } from "./time.js";
 
 const rows = document.getElementById("rows"), row = document.getElementById("row"), button = document.getElementById("tail");
 const kept = 500; // rows on the page, so that it stays quick
 let after = rows.dataset.after, stopped = false, source = null, waiting = [];
+const opened = () => rows.querySelector("details[open]") !== null;
 
 if (button) {
-  button.addEventListener("click", () => { stopped = !stopped; turn(); });
+  button.addEventListener("click", () => {
+    stopped = !(stopped || opened());
+    if (!stopped) for (const e of rows.querySelectorAll("details[open]")) e.open = false;
+    turn();
+  });
+  rows.addEventListener("toggle", () => { turn(); show(); }, true);
   document.addEventListener("visibilitychange", turn);
   addEventListener("pagehide", close);
   turn();
 }
 
 function turn() {
-  button.textContent = stopped ? button.dataset.go : button.dataset.stop;
+  const stops = stopped || opened();
+  button.textContent = stops ? button.dataset.go : button.dataset.stop;
   const state = document.getElementById("tail-state");
-  state.textContent = stopped ? state.dataset.stopped : state.dataset.live;
-  state.classList.toggle("good", !stopped);
-  if (stopped || document.hidden) return close(); // a browser opens few connections to one host
+  state.textContent = stops ? state.dataset.stopped : state.dataset.live;
+  state.classList.toggle("good", !stops);
+  if (stops || document.hidden) return close(); // a browser opens few connections to one host
   if (source) return;
   source = new EventSource("/v1/messages?" + new URLSearchParams([...new URLSearchParams(rows.dataset.filter), ["after", after]]));
   source.onopen = () => (document.getElementById("away").hidden = true);
   source.onmessage = (e) => {
     after = e.lastEventId;
     if (waiting.push([after, e.data]) === 1) requestAnimationFrame(show);
+    else if (rests(rows)) show();
     if (waiting.length > kept) waiting.shift();
   };
   source.onerror = () => {
@@ -38,7 +48,9 @@ function close() {
   source = null;
 }
 
-function show() {
+function show(asked) {
+  if (waiting.length === 0) return;
+  if (asked !== true && (opened() || rests(rows))) return hold(rows, waiting.length, show);
   const fresh = document.createDocumentFragment();
   for (const [at, text] of waiting.splice(0)) fresh.prepend(made(at, JSON.parse(text)));
   showTimes(fresh);
