@@ -30,7 +30,7 @@ var says = map[string]int{
 var formats = []string{"fmt.Errorf", "says", "tell", "unreadable"}
 
 // members lists the fields of composite literals that are texts for people.
-var members = []string{"Reason", "Message", "none"}
+var members = []string{"Reason", "Message", "none", "text"}
 
 // variables lists the names of variables that have texts for people.
 var variables = []string{"detail"}
@@ -204,8 +204,12 @@ var spoken = []string{
 	"cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/moving", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings",
 }
 
+// stored are the packages whose failures of checks and deliveries the pages show, in the language of
+// the reader. They are stored in English.
+var stored = []string{"poller/fetch", "poller/checkers/feed"}
+
 // kinds are the packages whose faults of a config people read. What went wrong in a check is stored,
-// and stays English.
+// and stays English except for the packages above.
 var kinds = []string{
 	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap", "poller/checkers/telegram",
 	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
@@ -216,7 +220,9 @@ var faults = []string{"Fault", "fault", "Add", "Matching"}
 
 // unspoken are texts that only people see who write programs.
 var unspoken = []string{
-	"%w: %q at %s", // a key's name and the time of an entry that cannot be read
+	"%w: %q at %s",      // a key's name and the time of an entry that cannot be read
+	"%s answered %d %s", // it would take the code that stands before; those with a name are in composed
+	"%s answer: %s",
 	"role: there is no %d",
 	"box: must hold 1 to %d bytes, not %d",
 	"box: seal: %w",
@@ -246,6 +252,7 @@ func templates(t *testing.T) (needed, known map[string]string) {
 	}
 	needed, known = read(spoken, nil), read(kinds, nil)
 	maps.Copy(needed, read(kinds, faults))
+	maps.Copy(needed, read(stored, nil))
 	for text, at := range known {
 		if strings.HasPrefix(text, "must ") { // a fault that is returned as an error
 			needed[text] = at
