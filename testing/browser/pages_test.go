@@ -30,6 +30,7 @@ func TestInBrowser(t *testing.T) {
 	t.Run("rights", w.testRights)
 	h := w.hands(t)
 	t.Run("actions", h.testActions)
+	t.Run("small", w.testSmall)
 	t.Run("keyboard", w.testKeyboard)
 	t.Run("links", w.testLinks)
 	t.Run("scan", w.testScan)
@@ -43,7 +44,9 @@ func TestInBrowser(t *testing.T) {
 func (w *world) start(t *testing.T) {
 	t.Helper()
 	var err error
-	w.scene, err = scene.Start(scene.Options{Redis: redistest.LookPath(t), Dir: t.TempDir(), Locked: true, Settings: map[string]string{"ROUNDS_FILES": t.TempDir()}})
+	w.scene, err = scene.Start(scene.Options{Redis: redistest.LookPath(t), Dir: t.TempDir(), Locked: true, Settings: map[string]string{
+		"ROUNDS_FILES": t.TempDir(), "ROUNDS_LIMITS": "feed/" + longHost + " rate=1000/s burst=1000 concurrency=500",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

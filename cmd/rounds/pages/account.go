@@ -41,19 +41,30 @@ type schedule struct{ api.Schedule }
 
 // State returns the state that the account's badge shows.
 func (s *schedule) State() string {
-	switch {
-	case s.Place == "parked" && s.Rule == "paused":
-		return "paused"
-	case s.Place == "parked":
-		return "parked"
-	case s.Failures > 0:
-		return "failing"
-	case s.Error != "":
-		return "hindered" // its last check failed without counting against it
-	case s.Held():
-		return "held"
+	if state := standing(string(s.Place), s.Paused(), s.Failures, s.Error != ""); state != "claimed" || !s.Held() {
+		return state
 	}
-	return string(s.Place)
+	return "held"
+}
+
+// listed returns the state that an account's badge shows in a list.
+func listed(s api.State) string {
+	return standing(string(s.Place), s.Reason == "paused", s.Failures, s.Failing)
+}
+
+// standing returns the state of an account, with what is wrong before where it is.
+func standing(place string, paused bool, failures int, lastFailed bool) string {
+	switch {
+	case place == "parked" && paused:
+		return "paused"
+	case place == "parked":
+		return "parked"
+	case failures > 0:
+		return "failing"
+	case lastFailed:
+		return "hindered" // its last check failed without counting against it
+	}
+	return place
 }
 
 // Held reports whether the third party holds a call of the account.

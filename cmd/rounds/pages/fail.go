@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
@@ -17,6 +18,7 @@ type failed struct {
 	Detail string
 	Faults []*api.Fault
 	Back   string // where the visitor came from; empty: unknown
+	Trail  string // the address of what happened to an account that is not there; empty: unknown
 
 	Again bool      // the page loads again by itself, until it succeeds
 	Since time.Time // since when Redis has not served; zero: unknown, or it serves
@@ -42,6 +44,9 @@ func (s *site) fail(w http.ResponseWriter, v *visit, err error) {
 		if shown.Back != "" {
 			shown.Back = local(shown.Back)
 		}
+	}
+	if id := v.Query("id"); shown.Status == http.StatusNotFound && id != "" && strings.HasPrefix(v.r.URL.Path, "/account") && v.May("GET /v1/trail") {
+		shown.Trail = link("/trail", "account", id)
 	}
 	if shown.Status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet {
 		shown.Again = true

@@ -25,6 +25,8 @@ func (l *language) functions() template.FuncMap {
 		"link":    link,
 		"dict":    dict,
 		"concern": l.concern,
+		"says":    func(text string) string { return l.spoken().Translate(text) },
+		"listed":  listed,
 		"add":     func(a, b int) int { return a + b },
 		"known":   known,
 		"ranges":  ranges,

@@ -46,7 +46,7 @@ function settle(asked) {
 function say() {
   const n = [...held.values()].reduce((sum, { changes }) => sum + changes, 0), button = note.querySelector("button");
   note.hidden = n === 0;
-  button.textContent = n === 1 ? button.dataset.one : button.dataset.many.replace("#", new Intl.NumberFormat(document.documentElement.lang).format(n));
+  button.textContent = n === 1 ? button.dataset.single : button.dataset.many.replace("#", new Intl.NumberFormat(document.documentElement.lang).format(n));
 }
 
 note.querySelector("button").addEventListener("click", () => settle(true));
