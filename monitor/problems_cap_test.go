@@ -46,7 +46,7 @@ func TestFailingAccountsAboveTheMostAreLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for most, leaves := range map[int]bool{problemsPage: true, all: false} {
-		turn := problemTurn{Monitor: m, store: ring.Failing(), gathering: problem.NewGathering(0)}
+		turn := problemTurn{Monitor: m, store: ring.Failing(), gathering: problem.NewGathering(0), counted: make(map[string]bool)}
 		looked, err := turn.failing(t.Context(), 0, all, most)
 		if err != nil || looked < most || leaves == (looked == all) || turn.leftOut != all-looked {
 			t.Errorf("of %d at most %d: looked at %d, left out %d, %v", all, most, looked, turn.leftOut, err)
