@@ -132,6 +132,8 @@ func TestMetricsAfterAMinute(t *testing.T) {
 			rounds_audits_total{outcome="failed"} 0
 			rounds_audits_total{outcome="ok"} 1
 			rounds_audits_total{outcome="violated"} 0
+			# TYPE rounds_catch_up_seconds gauge
+			rounds_catch_up_seconds 0
 			# TYPE rounds_dead_letter_oldest_seconds gauge
 			rounds_dead_letter_oldest_seconds 0
 			# TYPE rounds_dead_letters gauge
