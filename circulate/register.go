@@ -67,22 +67,33 @@ const (
 // Register registers new accounts of one shard and does not change existing ones.
 // Outcomes are in the order of the items.
 func (r *Ring) Register(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-	return r.registerAnywhere(ctx, shard, items, false)
+	return r.registerAnywhere(ctx, shard, items, registering{stays: ReasonPaused})
 }
 
 // Upsert registers as Register does, and also changes the records of existing accounts. A
 // changed account gets a fresh ticket and a new due time. If it was parked it circulates
 // again, unless it was paused.
 func (r *Ring) Upsert(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-	return r.registerAnywhere(ctx, shard, items, true)
+	return r.registerAnywhere(ctx, shard, items, registering{update: true, stays: ReasonPaused})
 }
 
-// register registers in exactly this shard. With update it also changes existing accounts.
-func (r *Ring) register(ctx context.Context, shard int, items []Registration, update bool) ([]Registered, error) {
+// Revise is Upsert, but a parked account stays parked whatever the reason.
+func (r *Ring) Revise(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
+	return r.registerAnywhere(ctx, shard, items, registering{update: true})
+}
+
+// registering says what a registration does with accounts that exist.
+type registering struct {
+	update bool   // it changes their records
+	stays  string // an account stays parked if its reason begins so
+}
+
+// register registers in exactly this shard.
+func (r *Ring) register(ctx context.Context, shard int, items []Registration, how registering) ([]Registered, error) {
 	if err := wire.CheckBatch("register", len(items)); err != nil {
 		return nil, err
 	}
-	args := append(make([]any, 0, 6+5*len(items)), wire.Flag(update), ReasonPaused)
+	args := append(make([]any, 0, 6+5*len(items)), wire.Flag(how.update), how.stays)
 	args = append(append(args, r.wakeArgs(shard)...), r.told(), len(items))
 	for i := range items {
 		if err := ValidateID(items[i].ID); err != nil {

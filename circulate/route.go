@@ -136,10 +136,10 @@ func everywhere[T any](ctx context.Context, r *Ring, shard int, ids []string, id
 	return found, nil
 }
 
-func (r *Ring) registerAnywhere(ctx context.Context, shard int, items []Registration, update bool) ([]Registered, error) {
+func (r *Ring) registerAnywhere(ctx context.Context, shard int, items []Registration, how registering) ([]Registered, error) {
 	outcomes, err := anywhere(ctx, r, shard, items, elsewhereRegistered, func(it *Registration) string { return it.ID },
 		func(ctx context.Context, shard int, items []Registration) ([]Registered, error) {
-			return r.register(ctx, shard, items, update)
+			return r.register(ctx, shard, items, how)
 		})
 	if err == nil && slices.Contains(outcomes, elsewhereRegistered) {
 		err = ErrResharding
