@@ -229,8 +229,8 @@
 // Nor are documents that replicas share (package document): sessions of signed-in people
 // at {NS:sessions}, sign-ins of accounts at {NS:signins}, keys of the API at {NS:keys},
 // sealed secrets at {NS:secrets}, reports and orders about webhook endpoints at
-// {NS:webhooks}, notices at NS:bulletins, the trail at NS:trail, and figures for charts
-// at NS:series:NAME.
+// {NS:webhooks}, changes of many accounts at {NS:jobs}, notices at NS:bulletins, the trail
+// at NS:trail, and figures for charts at NS:series:NAME.
 //
 // # Processes
 //

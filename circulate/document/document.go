@@ -10,6 +10,7 @@
 //	[Vault]      by name, in pages; compare-and-set; at most MostSealed and MostSealedBytes
 //	[Sessions]   by unguessable name, of an owner; until they end; compare-and-set; bounded for each owner and in all
 //	[Notices]    by name; the latest only
+//	[Jobs]       by id; compare-and-set, with chunks beside it; at most MostJobs
 //	[Journal]    appended to a stream; the latest so many
 //	[Series]     appended to a list; the latest so many, one a second
 //	[Endpoints]  reports by process, while it lives; orders appended to a stream, for an hour
