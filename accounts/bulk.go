@@ -3,9 +3,11 @@ package accounts
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +36,27 @@ const (
 	// NudgeAll nudges accounts, one after the other at a rate. A parked account stays as it
 	// is, and no check becomes later.
 	NudgeAll Action = "nudge"
+	// RetryAll has accounts checked: it revives parked ones and nudges the others, one after
+	// the other at a rate. A paused account stays as it is.
+	RetryAll Action = "retry"
+	// SetAll changes cadence, priority and labels in the records of accounts. An account is
+	// due next as its cadence says, and a parked one stays parked.
+	SetAll Action = "set"
 )
+
+// Actions returns all actions.
+func Actions() []Action { return []Action{PauseAll, ResumeAll, DeleteAll, NudgeAll, RetryAll, SetAll} }
+
+func wordsOf(actions []Action) string {
+	words := make([]string, len(actions))
+	for i, a := range actions {
+		words[i] = string(a)
+	}
+	return strings.Join(words, ", ")
+}
+
+// paced reports whether the action makes accounts due at a rate.
+func (a Action) paced() bool { return a == NudgeAll || a == RetryAll }
 
 const (
 	// bulkStep is the number of accounts that a step changes, about a millisecond of
@@ -53,7 +75,13 @@ type Bulk struct {
 	All      bool // select every account; an empty selector is refused without it
 	DryRun   bool // only count
 
-	Rate float64 // with NudgeAll: how many accounts become due in a second; 0 means NudgeRate
+	Rate float64 // with NudgeAll and RetryAll: how many accounts become due in a second; 0 means NudgeRate
+
+	// Set is what SetAll changes: a JSON merge patch with the fields cadence, priority and
+	// labels.
+	Set json.RawMessage
+
+	undo bool // the steps take back what the action did; of a StepWalk
 }
 
 const (
@@ -65,14 +93,19 @@ const (
 func (b Bulk) Validate() error {
 	var faults Faults
 	errors.As(b.Selector.Validate(), &faults) // it returns only Faults
-	switch b.Action {
-	case PauseAll, ResumeAll, DeleteAll, NudgeAll:
-	default:
-		faults.Add("action", fmt.Sprintf("must be %s, %s, %s or %s, is %q", PauseAll, ResumeAll, DeleteAll, NudgeAll, b.Action))
+	if !slices.Contains(Actions(), b.Action) {
+		faults.Add("action", fmt.Sprintf("must be one of %s, is %q", wordsOf(Actions()), b.Action))
 	}
 	switch {
-	case b.Rate != 0 && b.Action != NudgeAll:
-		faults.Add("rate", "is for nudges alone")
+	case b.Action == SetAll:
+		_, setFaults := decodeSet(b.Set)
+		faults = append(faults, setFaults...)
+	case len(b.Set) > 0:
+		faults.Add("set", fmt.Sprintf("is for the action %s alone", SetAll))
+	}
+	switch {
+	case b.Rate != 0 && !b.Action.paced():
+		faults.Add("rate", "is for nudges and retries alone")
 	case b.Rate != 0 && !(b.Rate >= MinReviveRate && b.Rate <= MaxReviveRate):
 		faults = append(faults, rateFault)
 	}
@@ -232,99 +265,31 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 	if len(w.registry.labels) > 0 {
 		did.Seen = did.Matched // the number of others is secret
 	}
-	meant := chosen[:0]
-	for _, g := range chosen {
-		if w.means(&g) {
-			meant = append(meant, g)
-		}
-	}
-	did.Unchanged = did.Matched - len(meant)
-	if len(meant) == 0 {
+	planned := w.registry.plan(ctx, &w.Bulk, chosen, now)
+	did.Unchanged = did.Matched - len(planned.Changes)
+	if len(planned.Changes) == 0 {
 		return did, nil
 	}
-	changed := len(meant)
+	done := Done{Changed: len(planned.Changes)}
 	if !w.DryRun {
-		changed, err = w.change(ctx, shard, meant, now)
+		lead := time.Duration(0)
+		if w.Action.paced() {
+			n := int64(len(planned.Changes))
+			planned.First, lead = int(w.nudged.Add(n)-n), time.Since(w.began)
+		}
+		done, err = w.registry.do(ctx, &w.Bulk, shard, planned.Step, lead)
 	}
+	left := len(planned.Changes) - done.Changed
+	did.Changed = done.Changed
 	switch {
 	case err == nil:
-		did.Changed, did.Unchanged = changed, did.Unchanged+len(meant)-changed
+		did.Unchanged += left
 	case circulate.Unknown(err):
-		did.Changed, did.Unknown = changed, len(meant)-changed
+		did.Unknown = left
 	default:
-		did.Changed, did.Failed = changed, len(meant)-changed
+		did.Failed = left
 	}
 	return did, err
-}
-
-// means reports whether the action changes a selected account.
-func (w *bulkWalk) means(g *circulate.BriefView) bool {
-	switch w.Action {
-	case PauseAll:
-		return !g.Parked || w.Selector.namesParked() && !paused(g.Reason)
-	case NudgeAll:
-		return !g.Parked
-	case ResumeAll:
-		return g.Parked && (paused(g.Reason) || w.Selector.namesParked() || len(w.Selector.Causes) > 0)
-	}
-	return true
-}
-
-// change does the action, and returns the number of accounts that it changed.
-func (w *bulkWalk) change(ctx context.Context, shard int, meant []circulate.BriefView, now time.Time) (int, error) {
-	ring := w.registry.ring
-	ids := idsIn(meant)
-	switch w.Action {
-	case PauseAll:
-		// Only if they are as they were seen: a newer reason says more than a pause.
-		seen := make(map[string]string, len(meant))
-		for i := range meant {
-			seen[ids[i]] = meant[i].Reason
-		}
-		return noneIf(ring.ParkIf(ctx, shard, circulate.ReasonPaused, seen))
-	case DeleteAll:
-		return noneIf(ring.Deregister(ctx, shard, ids))
-	case NudgeAll:
-		return w.nudge(ctx, ids)
-	}
-	items := make([]circulate.Resumption, len(meant))
-	for i := range meant {
-		// Only for the reason that was seen: a newer one was not selected.
-		items[i] = circulate.Resumption{ID: ids[i], Due: nextSlot(&meant[i], now), Reason: meant[i].Reason}
-	}
-	outcomes, err := ring.ResumeAll(ctx, shard, items)
-	back := 0
-	for _, o := range outcomes {
-		if o == circulate.BackAgain {
-			back++
-		}
-	}
-	return back, err
-}
-
-// noneIf says that nothing is known to have changed if a step for many accounts failed.
-func noneIf(changed int, err error) (int, error) {
-	if err != nil {
-		return 0, err
-	}
-	return changed, nil
-}
-
-// nudge nudges accounts one by one, each a while after the one before. It returns how
-// many it has nudged, even with an error.
-func (w *bulkWalk) nudge(ctx context.Context, ids []string) (nudged int, err error) {
-	for _, id := range ids {
-		due := time.Duration(float64(w.nudged.Add(1)-1) / w.Rate * float64(time.Second))
-		err := w.registry.ring.Account(id).Nudge(ctx, circulate.Nudge{Within: max(0, due-time.Since(w.began))})
-		switch {
-		case errors.Is(err, circulate.ErrParked), errors.Is(err, circulate.ErrNotRegistered):
-		case err != nil:
-			return nudged, err
-		default:
-			nudged++
-		}
-	}
-	return nudged, nil
 }
 
 // nextSlot returns when an account is due next by its cadence, or the zero time, which

@@ -111,17 +111,22 @@ func (r *Registry) patch(ctx context.Context, id string, patch []byte, s Save) (
 			return Account{}, nil, fmt.Errorf("%w: %q", ErrNotFound, id)
 		}
 		plain, _ := SplitRevision(before.Record)
-		merged, err := mergeRecord(plain, fields)
-		if err != nil {
-			return Account{}, nil, err
-		}
-		a, err := r.Read(ctx, id, merged)
-		if err != nil {
-			return Account{}, nil, err
-		}
-		record, err := a.Encode()
-		return a, record, err
+		return r.patched(ctx, id, plain, fields)
 	})
+}
+
+// patched returns an account with a patch merged into its record, and the new record.
+func (r *Registry) patched(ctx context.Context, id string, plain []byte, patch map[string]json.RawMessage) (Account, []byte, error) {
+	merged, err := mergeRecord(plain, patch)
+	if err != nil {
+		return Account{}, nil, err
+	}
+	a, err := r.Read(ctx, id, merged)
+	if err != nil {
+		return Account{}, nil, err
+	}
+	record, err := a.Encode()
+	return a, record, err
 }
 
 // save calls change with the account as it is, nil if it does not exist, and writes the
