@@ -73,6 +73,13 @@ func calls() map[string]asked {
 		"GET /v1/accounts:count":                     {ok: []int{200}, counts: counted(`{"count":%d,"complete":true}`)},
 		"POST /v1/accounts:resume":                   {path: "/v1/accounts:resume?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
 		"POST /v1/accounts:delete":                   {path: "/v1/accounts:delete?all=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,"changed":%[1]d`), spoils: true},
+		"POST /v1/accounts:retry":                    {path: "/v1/accounts:retry?all=true&dry_run=true", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"POST /v1/accounts:set":                      {path: "/v1/accounts:set?all=true&dry_run=true&cadence=every+9m", ok: []int{200}, counts: counted(`"summary":{"seen":%[1]d,"matched":%[1]d,`)},
+		"GET /v1/jobs":                               {ok: []int{200}},
+		"GET /v1/jobs/{id}":                          {path: "/v1/jobs/none", ok: []int{404}},        // TestJobs has one that is there
+		"POST /v1/jobs/{id}/stop":                    {path: "/v1/jobs/none/stop", ok: []int{404}},   // the same
+		"POST /v1/jobs/{id}/resume":                  {path: "/v1/jobs/none/resume", ok: []int{404}}, // the same
+		"POST /v1/jobs/{id}/undo":                    {path: "/v1/jobs/none/undo", ok: []int{404}},   // the same
 		"GET /v1/parked":                             {ok: []int{200}, shows: true},
 		"POST /v1/parked:revive":                     {body: `{"reason":"paused","dry_run":true}`, ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"revived":%d,`, own/2) }},
 		"GET /v1/messages":                           {ok: []int{200}, shows: true},

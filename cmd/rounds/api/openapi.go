@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/moving"
 )
@@ -81,7 +82,7 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 	doc.AddOperation(schemas.importing())
 	doc.AddOperation(schemas.exporting())
 	doc.AddOperation(schemas.backup())
-	for _, action := range bulkActions() {
+	for _, action := range accounts.Actions() {
 		doc.AddOperation(schemas.bulk(action))
 	}
 	doc.AddOperation(schemas.messages())

@@ -53,12 +53,13 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.trailRoutes(api)
 	s.keyRoutes(api)
 	s.secretRoutes(api)
+	s.jobRoutes(api)
 	s.demoRoutes(api)
 
 	mux.HandleFunc("POST /v1/accounts:import", s.importAccounts)
 	mux.HandleFunc("GET /v1/accounts:export", s.exportAccounts)
-	for _, action := range bulkActions() {
-		mux.HandleFunc("POST /v1/accounts:"+string(action), s.bulk(action))
+	for _, action := range accounts.Actions() {
+		mux.HandleFunc(bulkRoute(action), s.bulk(action))
 	}
 	mux.HandleFunc("GET /v1/backup", s.getBackup)
 	mux.HandleFunc("GET /v1/messages", s.getMessages)

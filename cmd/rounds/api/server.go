@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/history"
+	"github.com/rounds-dev/rounds/accounts/job"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/accounts/trial"
@@ -136,6 +137,7 @@ type Server struct {
 	options   Options
 	messages  *message.Reader
 	history   *history.Reader
+	jobs      *job.Jobs
 	logins    *scan.Desk    // nil: none
 	mailboxes *mailbox.Desk // nil: none
 	serving   atomic.Pointer[serving]
@@ -180,6 +182,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	s.jobs = job.New(o.Ring, o.Registry, job.Options{Log: s.options.Log, Ended: s.jobEnded})
 	s.logins, s.mailboxes = s.newLogins(), s.newMailboxes()
 	s.closing, s.close = context.WithCancelCause(context.Background())
 	change, err := s.Update(s.options.Token, s.options.Callbacks)

@@ -338,21 +338,24 @@ type BulkLine struct {
 	Summary  *BulkProgress `json:"summary,omitempty" doc:"The last line: the result."`
 }
 
-func bulkActions() []accounts.Action {
-	return []accounts.Action{accounts.PauseAll, accounts.ResumeAll, accounts.DeleteAll, accounts.NudgeAll}
-}
+// bulkRoute returns the route of an action.
+func bulkRoute(action accounts.Action) string { return "POST /v1/accounts:" + string(action) }
 
 // bulk applies an action to all accounts that the query selects, and replies with its progress.
 func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 	doing := string(action) + " accounts"
 	return func(w http.ResponseWriter, r *http.Request) {
-		job, err := readBulk(action, r)
+		job, asJob, err := readBulk(action, r)
 		if err != nil {
 			badQuery(err).write(w, r)
 			return
 		}
 		draft := trail.Of(r.Context())
 		draft.Select(selection(r))
+		if asJob {
+			s.startJob(w, r, job)
+			return
+		}
 		if job.DryRun {
 			draft.LookOnly()
 		}
@@ -401,15 +404,21 @@ func noteBulk(draft *trail.Draft, done accounts.Progress, err error) {
 	}
 }
 
-// readBulk reads a Bulk from the query alone. It refuses a body, because a selector in a body would
-// be ignored.
-func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
-	others := []string{"all", "dry_run"}
-	if action == accounts.NudgeAll {
+// readBulk reads a Bulk from the query alone, and whether it is to be a job. It refuses a body,
+// because a selector in a body would be ignored.
+func readBulk(action accounts.Action, r *http.Request) (job accounts.Bulk, asJob bool, err error) {
+	others := []string{"all", "dry_run", "job"}
+	switch action {
+	case accounts.NudgeAll, accounts.RetryAll:
 		others = append(others, "rate")
+	case accounts.SetAll:
+		others = append(others, "cadence", "priority", setLabel, removeLabel)
 	}
 	q := readQuery(r, true, others...)
-	job := accounts.Bulk{Action: action, Selector: q.selector, All: q.flag("all"), DryRun: q.flag("dry_run")}
+	job = accounts.Bulk{Action: action, Selector: q.selector, All: q.flag("all"), DryRun: q.flag("dry_run")}
+	if asJob = q.flag("job"); asJob && job.DryRun {
+		q.faults.Add("dry_run", "must not be true for a job: it changes accounts")
+	}
 	if text, ok := q.values["rate"]; ok {
 		// Once parsed, 0 and a missing parameter would look the same.
 		rate, err := strconv.ParseFloat(text, 64)
@@ -418,13 +427,50 @@ func readBulk(action accounts.Action, r *http.Request) (accounts.Bulk, error) {
 		}
 		job.Rate = rate
 	}
+	if action == accounts.SetAll {
+		job.Set = q.set()
+	}
 	if r.ContentLength != 0 {
 		q.faults.Add(accounts.RecordField, "must have everything: the route takes no body")
 	}
 	if len(q.faults) > 0 {
-		return job, q.faults
+		return job, asJob, q.faults
 	}
-	return job, job.Validate()
+	return job, asJob, job.Validate()
+}
+
+// The parameters that set and remove labels, which may be repeated.
+const setLabel, removeLabel = "set_label", "remove_label"
+
+// set returns the merge patch that the parameters of a set describe. An empty value stands for
+// the default.
+func (q *query) set() json.RawMessage {
+	patch, labels := make(map[string]any), make(map[string]any)
+	for _, name := range []string{"cadence", "priority"} {
+		if text, ok := q.values[name]; ok {
+			if patch[name] = text; text == "" {
+				patch[name] = nil
+			}
+		}
+	}
+	for _, pair := range q.lists[setLabel] {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			q.faults.Add(setLabel, fmt.Sprintf("must be NAME=VALUE, is %q", pair))
+		}
+		labels[name] = value
+	}
+	for _, name := range q.lists[removeLabel] {
+		if _, ok := labels[name]; ok {
+			q.faults.Add(removeLabel, fmt.Sprintf("must not name %q, which "+setLabel+" sets", name))
+		}
+		labels[name] = nil
+	}
+	if len(labels) > 0 {
+		patch["labels"] = labels
+	}
+	text, _ := json.Marshal(patch) // never fails for texts
+	return text
 }
 
 // bulk describes one of the routes.
@@ -437,42 +483,60 @@ func (d describer) bulk(action accounts.Action) *huma.Operation {
 		accounts.ResumeAll: "Bring many paused accounts back",
 		accounts.DeleteAll: "Delete many accounts",
 		accounts.NudgeAll:  "Check many accounts sooner",
+		accounts.RetryAll:  "Try many accounts again",
+		accounts.SetAll:    "Set cadence, priority and labels of many accounts",
 	}[action]
 	about := map[accounts.Action]string{
 		accounts.PauseAll:  "An account that is parked for another reason stays so, unless state=parked or a reason selects it.",
 		accounts.ResumeAll: "Paused accounts, and others that are parked if state=parked or a reason selects them. Each is due at its next phase slot, so that they do not all start together, and its failures are forgotten.",
 		accounts.DeleteAll: "For good. Their messages stay.",
 		accounts.NudgeAll:  "One after the other, at a rate, so that they do not all start together. No check comes later than it would. A parked account stays as it is.",
+		accounts.RetryAll:  "Parked accounts are resumed with their failures forgotten, and the others nudged, one after the other, at a rate. A paused account stays as it is.",
+		accounts.SetAll:    "Everything else in the records stays. An account is due next as its cadence says, and a parked one stays parked.",
 	}[action]
-	parameters := selecting(flag("all", "Select every account. A request that selects nothing is refused without it."), flag("dry_run", "Only count."))
-	if action == accounts.NudgeAll {
+	parameters := selecting(flag("all", "Select every account. A request that selects nothing is refused without it."), flag("dry_run", "Only count."), flag("job", "Reply at once with 202 and a job, which goes on when the caller goes away. See GET /v1/jobs/{id}."))
+	switch action {
+	case accounts.SetAll:
+		text := func(name, about string) *huma.Param {
+			return &huma.Param{Name: name, In: "query", Description: about, Schema: &huma.Schema{Type: huma.TypeString}}
+		}
+		explode := true
+		list := func(name, about string) *huma.Param {
+			return &huma.Param{Name: name, In: "query", Explode: &explode, Description: about, Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}}}
+		}
+		parameters = append(parameters, text("cadence", "The new cadence; empty: the default."), text("priority", "The new priority; empty: the default."),
+			list(setLabel, "A label to set, NAME=VALUE."), list(removeLabel, "The name of a label to remove."))
+	case accounts.NudgeAll, accounts.RetryAll:
 		least, most := accounts.MinReviveRate, float64(accounts.MaxReviveRate)
 		parameters = append(parameters, &huma.Param{
 			Name: "rate", In: "query", Description: "How many accounts become due in a second.",
 			Schema: &huma.Schema{Type: huma.TypeNumber, Minimum: &least, Maximum: &most, Default: accounts.NudgeRate},
 		})
 	}
+	replies := lines(d.media(reflect.TypeFor[BulkLine]()))
+	replies["202"] = &huma.Response{Description: "With job=true: the job.", Content: map[string]*huma.MediaType{"application/json": d.media(reflect.TypeFor[Job]())}}
 	return d.problems(&huma.Operation{
 		OperationID: string(action) + "-accounts", Method: http.MethodPost, Path: "/v1/accounts:" + string(action), Tags: []string{"transfer"},
 		Summary: summary,
 		Description: about + " The parameters select accounts by their state at the moment when each is looked at. An account must match all parameters. There is no body.\n\n" +
 			"The reply begins at once: lines with the progress, and a summary as the last line. If the summary has an error, or is missing, the change stopped. Repeating the request is safe. The change stops when the caller goes away.",
 		Parameters: parameters,
-		Responses:  lines(d.media(reflect.TypeFor[BulkLine]())),
-	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+		Responses:  replies,
+	}, http.StatusUnauthorized, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
 }
 
 // query is the parameters of a request that no handler of huma reads, and what is wrong with them.
 type query struct {
 	selector accounts.Selector
-	values   map[string]string // of the others
+	values   map[string]string   // of the others
+	lists    map[string][]string // of those that may be repeated
 	faults   accounts.Faults
 }
 
 // readQuery reads the parameters that a route knows, each at most once, and those that select accounts
 // if the route selects.
 func readQuery(r *http.Request, selects bool, names ...string) *query {
-	q := &query{values: make(map[string]string)}
+	q := &query{values: make(map[string]string), lists: make(map[string][]string)}
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		q.faults.Add(accounts.RecordField, "must be parameters, percent-encoded")
@@ -490,6 +554,8 @@ func readQuery(r *http.Request, selects bool, names ...string) *query {
 		case !slices.Contains(names, name):
 			// If a misspelt parameter were ignored, more accounts would be selected.
 			q.faults.Add(name, "is not a parameter of this route")
+		case name == setLabel, name == removeLabel:
+			q.lists[name] = given[name]
 		case len(given[name]) > 1:
 			q.faults.Add(name, "must be given once")
 		default:

@@ -76,7 +76,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 		}
 	}
 	startCollecting(ctx, group, s, o, ring, fetched)
-	return startFront(ctx, reload, o, ring, storage, checkers, keeper, registry, metrics, front)
+	return startFront(ctx, group, reload, o, ring, storage, checkers, keeper, registry, metrics, front)
 }
 
 // startPoller starts the pool, which takes the limits and the budget of new settings while it runs.
@@ -135,8 +135,9 @@ func startMonitor(ctx context.Context, group *errgroup.Group, reload *reloader, 
 	return nil
 }
 
-// startFront makes the front door serve the process's routes. Streams end when ctx is done.
-func startFront(ctx context.Context, reload *reloader, o Options, ring *circulate.Ring,
+// startFront makes the front door serve the process's routes, and works on jobs that were
+// ordered over the API. Streams end when ctx is done.
+func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
 	storage *store, checkers poller.Checkers, keeper *keep.Keeper, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
 		return nil
@@ -185,6 +186,7 @@ func startFront(ctx context.Context, reload *reloader, o Options, ring *circulat
 			}
 			server.Close()
 		})
+		group.Go(func() error { return server.RunJobs(ctx) })
 		front.show(newRequestMetrics(registry).counting(server))
 		if front.ops != nil {
 			front.ops.show(api.Ops(ring, storage.failing, metrics, front.ops.demanded(reload.settings)))
