@@ -30,9 +30,24 @@ var (
 	ErrNotFound = errors.New("job: no such job")
 	// ErrFull reports that there are too many jobs that have not ended.
 	ErrFull = errors.New("job: there are too many jobs")
-	// ErrState reports that a job's state does not allow what was asked for. The error's
-	// text says why.
-	ErrState = errors.New("job: not in this state")
+
+	// These report that a job's state does not allow what was asked for.
+
+	// ErrEnded reports a job that has ended, and cannot be stopped or resumed.
+	ErrEnded = errors.New("job: it has ended")
+	// ErrUndone reports a job that was taken back.
+	ErrUndone = errors.New("job: it was taken back")
+	// ErrUnderWay reports a job that is under way, and cannot be taken back before it is
+	// stopped.
+	ErrUnderWay = errors.New("job: it is under way")
+	// ErrNoUndo reports a job whose action cannot be taken back, or that changed nothing.
+	ErrNoUndo = errors.New("job: it cannot be taken back")
+	// ErrTooMany reports a job that changed too many accounts to be taken back.
+	ErrTooMany = errors.New("job: it changed too many accounts")
+	// ErrTooLate reports a job that ended too long ago to be taken back.
+	ErrTooLate = errors.New("job: its hour has passed")
+	// ErrBusy reports a job that others kept changing. Trying again may help.
+	ErrBusy = errors.New("job: others keep changing it")
 )
 
 // State is how far a job is.

@@ -197,7 +197,7 @@ func TestSetAndUndo(t *testing.T) {
 				t.Errorf("%s: %+v, was %+v", id, v, was)
 			}
 		}
-		if _, err := f.jobs.Undo(t.Context(), anna, j.ID); !errors.Is(err, ErrState) || f.get(j.ID).Undone != back.ID {
+		if _, err := f.jobs.Undo(t.Context(), anna, j.ID); !errors.Is(err, ErrUndone) || f.get(j.ID).Undone != back.ID {
 			t.Errorf("taken back twice: %v", err)
 		}
 		if len(f.ended) != 3 || f.ended[2].By != "anna" {
@@ -432,7 +432,7 @@ func TestStopAndResume(t *testing.T) {
 			t.Errorf("%+v", j)
 		}
 		for _, refused := range []func(context.Context, access.Principal, string) (Job, error){f.jobs.Stop, f.jobs.Resume} {
-			if _, err := refused(t.Context(), anna, id); !errors.Is(err, ErrState) {
+			if _, err := refused(t.Context(), anna, id); !errors.Is(err, ErrEnded) {
 				t.Error(err)
 			}
 		}
@@ -449,7 +449,7 @@ func TestStopAndResume(t *testing.T) {
 		f.must(err)
 		f.work(f.jobs)
 		time.Sleep(UndoFor + time.Second)
-		if _, err := f.jobs.Undo(t.Context(), anna, id); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "hour") {
+		if _, err := f.jobs.Undo(t.Context(), anna, id); !errors.Is(err, ErrTooLate) {
 			t.Error(err)
 		}
 	})
@@ -465,7 +465,7 @@ func TestTooManyToUndo(t *testing.T) {
 		if j.Changed != 230 || !j.NoUndo || j.Kept != 0 || j.KeptBytes != 0 {
 			t.Errorf("%+v", j)
 		}
-		if _, err := f.jobs.Undo(t.Context(), anna, j.ID); !errors.Is(err, ErrState) {
+		if _, err := f.jobs.Undo(t.Context(), anna, j.ID); !errors.Is(err, ErrTooMany) {
 			t.Error(err)
 		}
 		for _, name := range []string{"0", "1", only} {
@@ -533,7 +533,7 @@ func TestOrdersAreRefused(t *testing.T) {
 		t.Error(err)
 	}
 	deleted := f.done(Order{Action: accounts.DeleteAll})
-	if _, err := f.jobs.Undo(t.Context(), anna, deleted.ID); !errors.Is(err, ErrState) {
+	if _, err := f.jobs.Undo(t.Context(), anna, deleted.ID); !errors.Is(err, ErrNoUndo) {
 		t.Error(err)
 	}
 }

@@ -213,16 +213,16 @@ func (s *Jobs) change(ctx context.Context, p access.Principal, id string, change
 			return j.Job, err
 		}
 	}
-	return Job{}, fmt.Errorf("%w: it changes all the time; try again", ErrState)
+	return Job{}, ErrBusy
 }
 
 // Stop stops a job after its current step. A stopped job stays as it is. Stop returns
-// ErrNotFound, and ErrState if the job has ended.
+// ErrNotFound and ErrEnded.
 func (s *Jobs) Stop(ctx context.Context, p access.Principal, id string) (Job, error) {
 	return s.change(ctx, p, id, func(j *Job, now time.Time) (time.Duration, error) {
 		switch {
 		case j.State == Ended:
-			return 0, fmt.Errorf("%w: it has ended", ErrState)
+			return 0, ErrEnded
 		case j.State == Stopped:
 			return UndoFor, nil
 		case j.Pending == 0 && now.After(j.Until): // nobody works on it
@@ -235,14 +235,14 @@ func (s *Jobs) Stop(ctx context.Context, p access.Principal, id string) (Job, er
 }
 
 // Resume goes on with a stopped job where it is. A running job stays as it is. Resume returns
-// ErrNotFound, and ErrState if the job has ended or was taken back.
+// ErrNotFound, ErrEnded and ErrUndone.
 func (s *Jobs) Resume(ctx context.Context, p access.Principal, id string) (Job, error) {
 	j, err := s.change(ctx, p, id, func(j *Job, now time.Time) (time.Duration, error) {
 		switch {
 		case j.State == Ended:
-			return 0, fmt.Errorf("%w: it has ended", ErrState)
+			return 0, ErrEnded
 		case j.Undone != "":
-			return 0, fmt.Errorf("%w: it was taken back", ErrState)
+			return 0, ErrUndone
 		case j.State == Stopped && j.Kept > 0 && now.After(j.Ended.Add(UndoFor)):
 			j.NoUndo = true // the notes of the first part are gone
 		}
@@ -262,30 +262,24 @@ func (s *Jobs) Resume(ctx context.Context, p access.Principal, id string) (Job, 
 }
 
 // Undo takes a job back by another job, which it returns. It leaves out accounts that
-// somebody changed since. It returns ErrNotFound, ErrFull, and ErrState if the job cannot be
-// taken back, or no longer.
+// somebody changed since. It returns ErrNotFound, ErrFull, ErrUnderWay, ErrUndone, ErrNoUndo,
+// ErrTooMany and ErrTooLate.
 func (s *Jobs) Undo(ctx context.Context, p access.Principal, id string) (Job, error) {
 	j, now, err := s.get(ctx, p, id)
 	if err != nil {
 		return Job{}, err
 	}
-	why := ""
 	switch {
 	case j.active():
-		why = "it is under way: stop it first"
-	case j.Undoes != "" || !j.Action.Undoes():
-		why = "only a pause and a change of cadence, priority or labels can be taken back"
+		return Job{}, ErrUnderWay
 	case j.Undone != "":
-		why = "it was taken back"
+		return Job{}, ErrUndone
+	case j.NoUndo && j.Kept > 0, !j.Undoable().IsZero() && now.After(j.Undoable()):
+		return Job{}, ErrTooLate
 	case j.NoUndo:
-		why = fmt.Sprintf("only a job that changed at most %d accounts can be taken back, within an hour", MostUndo)
-	case j.Kept == 0:
-		why = "it changed nothing"
-	case now.After(j.Undoable()):
-		why = "its hour has passed"
-	}
-	if why != "" {
-		return Job{}, fmt.Errorf("%w: %s", ErrState, why)
+		return Job{}, ErrTooMany
+	case j.Undoable().IsZero():
+		return Job{}, ErrNoUndo
 	}
 	all, _, err := s.all(ctx)
 	if err != nil {
@@ -300,7 +294,7 @@ func (s *Jobs) Undo(ctx context.Context, p access.Principal, id string) (Job, er
 	o.Undoes, o.By, o.Via = j.ID, p.Name, p.Via
 	undo, err := s.add(ctx, Job{ID: undoOf(j.ID), Order: o, State: Running, Created: now, Shards: j.Notes})
 	if errors.Is(err, document.ErrChanged) {
-		return Job{}, fmt.Errorf("%w: it was taken back", ErrState)
+		return Job{}, ErrUndone
 	}
 	return undo, err
 }

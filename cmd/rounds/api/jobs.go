@@ -125,13 +125,23 @@ func (s *Server) changeJob(ctx context.Context, id string, do func(context.Conte
 
 // jobError returns an error of a job as a reply, if the caller caused it.
 func jobError(err error) error {
-	switch {
-	case errors.Is(err, job.ErrNotFound):
-		return newErrorReply(http.StatusNotFound, "there is no such job; an ended one is removed after a day")
-	case errors.Is(err, job.ErrFull):
-		return newErrorReply(http.StatusConflict, "there are 50 jobs that have not ended: wait until one has, or stop one")
-	case errors.Is(err, job.ErrState):
-		return newErrorReply(http.StatusConflict, strings.TrimPrefix(err.Error(), job.ErrState.Error()+": "))
+	for _, known := range []struct {
+		err   error
+		reply *errorReply
+	}{
+		{job.ErrNotFound, newErrorReply(http.StatusNotFound, "there is no such job; an ended one is removed after a day")},
+		{job.ErrFull, newErrorReply(http.StatusConflict, "there are 50 jobs that have not ended: wait until one has, or stop one")},
+		{job.ErrEnded, newErrorReply(http.StatusConflict, "the job has ended")},
+		{job.ErrUndone, newErrorReply(http.StatusConflict, "the job was taken back")},
+		{job.ErrUnderWay, newErrorReply(http.StatusConflict, "the job is under way: stop it first")},
+		{job.ErrNoUndo, newErrorReply(http.StatusConflict, "only a pause and a change of cadence, priority or labels can be taken back, if accounts were changed")},
+		{job.ErrTooMany, newErrorReply(http.StatusConflict, "the job changed too many accounts to be taken back")},
+		{job.ErrTooLate, newErrorReply(http.StatusConflict, "the job can no longer be taken back: its hour has passed")},
+		{job.ErrBusy, unavailable("others keep changing the job: try again")},
+	} {
+		if errors.Is(err, known.err) {
+			return known.reply
+		}
 	}
 	return err
 }

@@ -69,8 +69,10 @@ type accountsList struct {
 	Count    *api.AccountCount
 	Counting string // the address that counts the accounts; empty: nothing to count
 	Refused  *problem
-	Actions  []string // the actions on many accounts that the visitor may order
-	Empty    bool     // there is no account at all
+	Actions  []string    // the actions on many accounts that the visitor may order
+	Empty    bool        // there is no account at all
+	Jobs     []*shownJob // changes of many accounts that are under way
+	Export   string      // the address of the selected accounts' records
 }
 
 // choiceOf is a value of a filter, and the address without it.
@@ -107,7 +109,7 @@ func chipsOf(chosen url.Values, without func(name string, values []string) strin
 }
 
 // bulkActions are the actions on many accounts.
-var bulkActions = []string{"pause", "resume", "nudge", "delete"}
+var bulkActions = []string{"pause", "resume", "retry", "nudge", "set", "delete"}
 
 func accountsPage() *page {
 	return &page{
@@ -203,6 +205,8 @@ func listAccounts(v *visit) (any, error) {
 			l.Actions = append(l.Actions, action)
 		}
 	}
+	l.Export = address("/v1/accounts:export", chosen)
+	l.Jobs, _ = v.jobs(func(j *api.Job) bool { return j.State == "running" || j.State == "stopping" }) // the list is worth showing without them
 	ask := selected(q)
 	if len(chosen) > 0 && q.Get("count") != "" {
 		l.Count = new(api.AccountCount)

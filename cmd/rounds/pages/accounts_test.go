@@ -2,7 +2,6 @@ package pages
 
 import (
 	"context"
-	"fmt"
 	"html"
 	"io"
 	"log/slog"
@@ -60,7 +59,12 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	d.server = httptest.NewServer(served)
+	working, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = served.RunJobs(working) }()
 	t.Cleanup(func() {
+		cancel()
+		<-ended
 		pages.Close()
 		served.Close()
 		d.server.Close()
@@ -191,23 +195,71 @@ func TestManyAccountsAreChangedAfterAQuestion(t *testing.T) {
 	}
 	for _, c := range []struct {
 		form []string
-		want string
+		want []string
 	}{
-		{[]string{"do", "pause", "prefix", "a-", "of", "2"}, "<dt>Paused</dt><dd><b>2</b></dd>"},
-		{[]string{"do", "pause", "prefix", "a-", "of", "2"}, "<dt>Needed no change</dt><dd>2</dd>"},
-		{[]string{"do", "nudge", "all", "true", "rate", "5"}, "<dt>Nudged</dt><dd><b>1</b></dd>"},
-		{[]string{"do", "resume", "id", "a-1"}, "<dt>Resumed</dt><dd><b>1</b></dd>"},
-		{[]string{"do", "delete", "kind", "feed"}, "<dt>Deleted</dt><dd><b>3</b></dd>"},
+		{[]string{"do", "pause", "prefix", "a-"}, []string{"<dt>Paused</dt><dd><b>2</b></dd>", `value="undo"`}},
+		{[]string{"do", "pause", "prefix", "a-"}, []string{"<dt>Needed no change</dt><dd>2<p>2 are paused:", ">a-2</bdi>"}},
+		{[]string{"do", "nudge", "all", "true", "rate", "5"}, []string{"<dt>Nudged</dt><dd><b>1</b></dd>"}},
+		{[]string{"do", "retry", "all", "true", "rate", "5"}, []string{"<dt>Tried again</dt><dd><b>1</b></dd>"}},
+		{[]string{"do", "resume", "id", "a-1"}, []string{"<dt>Resumed</dt><dd><b>1</b></dd>"}},
+		{[]string{"do", "set", "id", "a-1", "set.cadence", "every 7m", "set.priority", "low", "set.labels", "shop=1, desk=2", "set.unlabel", "team"},
+			[]string{"<dt>Changed</dt><dd><b>1</b></dd>", "cadence: every 7m", "priority: low", "shop=1", "desk=2", "without the label team"}},
+		{[]string{"do", "delete", "kind", "feed"}, []string{"<dt>Deleted</dt><dd><b>3</b></dd>"}},
 	} {
-		status, _, body := d.post(bulkRun, c.form...)
-		if status != 200 || !strings.Contains(body, c.want) || !strings.HasSuffix(strings.TrimSpace(body), "</html>") || !strings.Contains(body, "Done") {
-			t.Errorf("%q: %d, no %s in\n%s", c.form, status, c.want, body)
+		status, to, _ := d.post("/accounts/bulk", c.form...)
+		if status != 303 || !strings.HasPrefix(to, "/job?id=") {
+			t.Fatalf("%q leads to %d %s", c.form, status, to)
+		}
+		_, _, body := d.get(to)
+		for _, want := range append(c.want, `<span class="good">Done</span>`) {
+			if !strings.Contains(strings.ToLower(body), strings.ToLower(want)) {
+				t.Errorf("%q: no %s in\n%s", c.form, want, body)
+			}
 		}
 	}
-	for _, form := range [][]string{{"do", "nudge", "all", "true", "rate", "0"}, {"do", "pause"}, {"do", "pause", "state", "on"}, {"do", "revive", "kind", "feed", "rate", "NaN"}} {
-		if status, _, body := d.post(bulkRun, form...); status != 422 || strings.Contains(body, "Done") {
+	for _, form := range [][]string{{"do", "nudge", "all", "true", "rate", "0"}, {"do", "pause"}, {"do", "pause", "state", "on"}, {"do", "revive", "kind", "feed"}, {"do", "set", "all", "true"}} {
+		if status, _, body := d.post("/accounts/bulk", form...); status != 422 || strings.Contains(body, "Done") {
 			t.Errorf("%q: %d\n%s", form, status, body)
 		}
+	}
+	// The form keeps what was typed.
+	if status, _, body := d.post("/accounts/bulk", "do", "set", "all", "true", "set.cadence", "often", "set.labels", "a=b"); status != 422 || !strings.Contains(body, `value="often"`) || !strings.Contains(body, `value="a=b"`) || !strings.Contains(body, "<code>query.cadence</code>") {
+		t.Errorf("%d\n%s", status, body)
+	}
+	if status, _, body := d.post(bulkRun, "do", "revive", "kind", "feed", "rate", "NaN"); status != 422 || strings.Contains(body, "Done") {
+		t.Errorf("%d\n%s", status, body)
+	}
+}
+
+// The cadence of many accounts is changed and taken back, in two actions each.
+func TestAChangeOfManyIsTakenBack(t *testing.T) {
+	d := newDesk(t)
+	d.add("a-1", "a-2", "b-1")
+	_, to, _ := d.post("/accounts/bulk", "do", "set", "prefix", "a-", "set.cadence", "every 7m")
+	id := strings.TrimPrefix(to, "/job?id=")
+	if v, err := d.registry.Get(t.Context(), "a-2"); err != nil || v.Cadence != "every 7m" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	_, to, _ = d.post("/job", "do", "undo", "id", id)
+	if _, _, body := d.get(to); !strings.Contains(body, "Take back: Set…") || !strings.Contains(body, "<dt>Taken back</dt><dd><b>2</b></dd>") {
+		t.Errorf("%s\n%s", to, body)
+	}
+	if v, err := d.registry.Get(t.Context(), "a-2"); err != nil || v.Cadence != "" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, _, body := d.get("/job?id=" + id); strings.Contains(body, `value="undo"`) || !strings.Contains(body, "Taken back by") {
+		t.Errorf("%s", body)
+	}
+	if _, _, body := d.get("/jobs"); strings.Count(body, "/job?id="+id) != 2 || !strings.Contains(body, "prefix") && !strings.Contains(body, "a-") {
+		t.Errorf("%s", body)
+	}
+	for path, form := range map[int][]string{422: {"do", "explode", "id", id}, 409: {"do", "undo", "id", id}, 404: {"do", "stop", "id", "none"}} {
+		if status, _, _ := d.post("/job", form...); status != path {
+			t.Errorf("%q: %d, want %d", form, status, path)
+		}
+	}
+	if _, _, body := d.get("/accounts?prefix=a-"); !strings.Contains(body, `href="/v1/accounts:export?prefix=a-"`) {
+		t.Errorf("no export in\n%s", body)
 	}
 }
 
@@ -234,24 +286,24 @@ func TestParkedAccountsAreRevived(t *testing.T) {
 func TestLeavingStopsTheChange(t *testing.T) {
 	stopped := make(chan struct{})
 	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/v1/accounts:pause") {
+		if !strings.HasPrefix(r.URL.Path, "/v1/parked:revive") {
 			_, _ = io.WriteString(w, `{}`)
 			return
 		}
-		defer close(stopped)
-		for r.Context().Err() == nil {
-			if _, err := fmt.Fprintln(w, `{"progress":{"seen":5,"matched":3,"changed":2}}`); err != nil {
-				return
-			}
+		if r.Context().Err() != nil {
+			close(stopped)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
 		}
+		_, _ = io.WriteString(w, `{"revived":2,"skipped":1,"next":"more"}`)
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &leaving{ResponseRecorder: httptest.NewRecorder(), leave: cancel}
-	r := httptest.NewRequest(http.MethodPost, bulkRun, strings.NewReader("do=pause&all=true&of=9")).WithContext(ctx)
+	r := httptest.NewRequest(http.MethodPost, bulkRun, strings.NewReader("do=revive&kind=feed&rate=1&of=9")).WithContext(ctx)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	site.ServeHTTP(w, r)
 	<-stopped
-	if body := w.Body.String(); !strings.Contains(body, "5 looked at, 3 selected") || !strings.Contains(body, `<progress max="9" value="3"`) {
+	if body := w.Body.String(); !strings.Contains(body, "3 looked at, 3 selected") || !strings.Contains(body, `<progress max="9" value="3"`) {
 		t.Errorf("shown before\n%s", body)
 	}
 }

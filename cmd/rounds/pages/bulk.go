@@ -1,8 +1,6 @@
 package pages
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,8 +14,8 @@ const (
 	bulkRate = 10                   // how many nudged accounts become due in a second
 )
 
-// bulk is what the pages show that change many accounts: first what will be done, and then how far
-// it has got.
+// bulk is what the page shows that asks whether many accounts shall be changed: what will be done,
+// and, if parked accounts are revived, how far that has got.
 type bulk struct {
 	Do       string
 	All      bool // every account
@@ -26,7 +24,9 @@ type bulk struct {
 	Fields   []choiceOf // hidden fields of the form
 	Count    api.AccountCount
 	Rate     string
-	Back     string // the list of the selected accounts
+	Set      struct{ Cadence, Priority, Labels, Unlabel string } // what is set
+	Undo     int                                                 // up to how many changed accounts it can be taken back; 0: it cannot
+	Back     string                                              // the list of the selected accounts
 	Refused  *problem
 	Changes  bool // there is something to do
 	Progress api.BulkProgress
@@ -35,8 +35,18 @@ type bulk struct {
 }
 
 func bulkPage() *page {
-	return &page{name: "bulk", path: "/accounts/bulk", menu: "accounts", data: func(v *visit) (any, error) { return askBulk(v, v.r.URL.Query()) }}
+	return &page{name: "bulk", path: "/accounts/bulk", menu: "accounts", actions: map[string]action{"/accounts/bulk": orderBulk},
+		data: func(v *visit) (any, error) { return askBulk(v, v.r.URL.Query()) }}
 }
+
+// mostUndone is the most accounts that a job may have changed to be taken back.
+const mostUndone = 100_000
+
+// Paced reports whether the accounts become due at a rate.
+func (b *bulk) Paced() bool { return b.Do == "nudge" || b.Do == "retry" || b.Do == revive }
+
+// Priorities are the words that the form offers.
+func (b *bulk) Priorities() []string { return priorityNames }
 
 // bulkRunPage is the page of a change under way. Readers cannot open it by an address.
 func bulkRunPage() *page {
@@ -48,11 +58,15 @@ func bulkRunPage() *page {
 // readBulk reads an order from a query or a form.
 func readBulk(v *visit, q url.Values) (*bulk, error) {
 	b := &bulk{Do: q.Get("do"), Rate: q.Get("rate")}
+	b.Set.Cadence, b.Set.Priority, b.Set.Labels, b.Set.Unlabel = q.Get("set.cadence"), q.Get("set.priority"), q.Get("set.labels"), q.Get("set.unlabel")
 	if !slices.Contains(bulkActions, b.Do) && b.Do != revive {
 		return nil, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.unknown"))
 	}
 	if b.Rate == "" {
 		b.Rate = strconv.Itoa(bulkRate)
+	}
+	if b.Do == "pause" || b.Do == "set" {
+		b.Undo = mostUndone
 	}
 	chosen := selected(q)
 	b.All = len(chosen) == 0 && q.Get("all") != ""
@@ -116,7 +130,7 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 	return b, err
 }
 
-// runBulk carries out the confirmed change, and writes the page meanwhile: each line of progress
+// runBulk revives parked accounts, and writes the page meanwhile: each line of progress
 // hides the one before. When the visitor leaves the page, or stops loading it, the change stops
 // too.
 func (v *visit) runBulk(w http.ResponseWriter, p *page) {
@@ -128,17 +142,13 @@ func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 		v.fail(w, v, err)
 		return
 	}
-	q := b.query()
-	if b.Do == "nudge" {
-		q.Set("rate", b.Rate)
+	if b.Do != revive {
+		v.fail(w, v, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.unknown")))
+		return
 	}
 	b.Count.Count, _ = strconv.Atoi(v.r.PostForm.Get("of")) // for the bar alone
 	page := &bulkWriter{v.asItGoes(w, p, v.lang.text("bulk.do."+b.Do), b), b}
-	if b.Do == revive {
-		err = page.revive()
-	} else {
-		err = v.stream(http.MethodPost, address("/v1/accounts:"+b.Do, q), page.line)
-	}
+	err = page.revive()
 	switch refused := refusedFor(err); {
 	case refused != nil && !page.begun:
 		v.fail(w, v, err)
@@ -155,20 +165,4 @@ func (v *visit) runBulk(w http.ResponseWriter, p *page) {
 type bulkWriter struct {
 	*steps
 	bulk *bulk
-}
-
-// line writes one line of progress, which the API sends twice a second.
-func (b *bulkWriter) line(text []byte) error {
-	var line api.BulkLine
-	if err := json.Unmarshal(text, &line); err != nil {
-		return fmt.Errorf("a line of progress: %w", err)
-	}
-	switch {
-	case line.Summary != nil:
-		b.bulk.Progress, b.bulk.Failed, b.bulk.Ended = *line.Summary, line.Error, true
-		return b.begin()
-	case line.Progress != nil:
-		b.bulk.Progress = *line.Progress
-	}
-	return b.step("progress")
 }

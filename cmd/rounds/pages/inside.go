@@ -121,20 +121,6 @@ func (v *visit) exchange(method, path string, header http.Header, body, into any
 	return w.header, decode(path, reply, into)
 }
 
-// stream calls the API on behalf of the visitor, and calls each with every line of the reply as it
-// comes. If each returns an error, the call ends. A refusal is a *problem.
-func (v *visit) stream(method, path string, each func(line []byte) error) error {
-	w := &lineWriter{replyWriter: replyWriter{header: make(http.Header), status: http.StatusOK}, each: each}
-	if err := v.site.ask(v.r.Context(), w, v.r.RemoteAddr, method, path, nil, nil); err != nil {
-		return err
-	}
-	if w.err != nil {
-		return w.err
-	}
-	_, err := w.reply(path)
-	return v.said(err)
-}
-
 // call calls the API inside the process. The context carries the visitor.
 func (s *site) call(ctx context.Context, from, method, path string, body any) ([]byte, error) {
 	w := &replyWriter{header: make(http.Header), status: http.StatusOK}
@@ -221,31 +207,3 @@ func (w *replyWriter) Write(p []byte) (int, error) {
 
 // Flush does nothing: the reply is read at its end.
 func (w *replyWriter) Flush() {}
-
-// lineWriter passes the lines of a reply on, unless it is a refusal.
-type lineWriter struct {
-	replyWriter
-	each func(line []byte) error
-	err  error // the error of each
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.begun = true
-	if w.err != nil {
-		return 0, w.err
-	}
-	n, err := w.replyWriter.Write(p)
-	if err != nil || w.status >= 300 {
-		return n, err
-	}
-	for {
-		line, rest, whole := bytes.Cut(w.body.Bytes(), []byte("\n"))
-		if !whole {
-			return n, nil
-		}
-		if w.err = w.each(line); w.err != nil {
-			return n, w.err
-		}
-		w.body = *bytes.NewBuffer(bytes.Clone(rest))
-	}
-}

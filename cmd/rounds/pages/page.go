@@ -214,7 +214,7 @@ func allPages() []*page {
 		overviewPage(),
 		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), sendsPage(), limitsPage(),
 		problemsPage(),
-		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
+		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), jobsPage(), jobPage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
 		systemPage(),
 		auditRunPage(),
 		trailOfAllPage(),
