@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -137,7 +138,8 @@ func TestJobsNeedTheRoleOfTheirAction(t *testing.T) {
 		{access.Principal{Name: "edith", Role: access.Editor}, 0},
 	} {
 		got, err := f.api.changeJob(access.With(t.Context(), c.who), j.ID, f.api.jobs.Stop)
-		refused, _ := err.(*errorReply)
+		var refused *errorReply
+		_ = errors.As(err, &refused)
 		if c.want == 0 && (err != nil || got.State != job.Stopped) || c.want != 0 && (refused == nil || refused.Status != c.want) {
 			t.Errorf("%s: %+v, %v", c.who.Name, got, err)
 		}

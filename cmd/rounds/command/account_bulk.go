@@ -86,7 +86,7 @@ type bulkCommand struct {
 func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.Command {
 	var chosen selectorFlags
 	job := accounts.Bulk{Action: b.action}
-	jsonOutput, yes := false, false
+	jsonOutput, yes, asJob := false, false, false
 	cmd.Use = b.name + " [ID...]"
 	cmd.ValidArgsFunction = completeIDs(env)
 	cmd.RunE = withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
@@ -95,7 +95,7 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 			return err
 		}
 		switch selects := job.All || !job.Selector.Empty(); {
-		case len(ids) > 0 && (selects || job.DryRun || jsonOutput):
+		case len(ids) > 0 && (selects || job.DryRun || jsonOutput || asJob):
 			return errors.New("flags select accounts, or say what is done to those: they cannot be combined with names")
 		case len(ids) > 0:
 			return b.each(cmd.Context(), env, calls, ids)
@@ -110,6 +110,13 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 				return err
 			}
 		}
+		if asJob {
+			started, err := calls.StartJob(cmd.Context(), job)
+			if err != nil {
+				return err
+			}
+			return printJob(env, &started, jsonOutput)
+		}
 		return b.all(cmd.Context(), env, calls, job, jsonOutput)
 	})
 	flags := cmd.Flags()
@@ -117,6 +124,8 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 	flags.BoolVar(&job.All, "all", false, "all accounts")
 	flags.BoolVar(&job.DryRun, "dry-run", false, "only count the selected accounts")
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
+	flags.BoolVar(&asJob, "job", false, "have the service do it in the background: see rounds jobs")
+	cmd.MarkFlagsMutuallyExclusive("job", "dry-run")
 	if b.asks {
 		flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	}

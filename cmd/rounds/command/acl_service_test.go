@@ -279,6 +279,7 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 	u.run("account", "resume", "news")
 	u.run("account", "pause", "--label", "team=desk")
 	u.run("account", "resume", "--label", "team=desk")
+	u.jobs()
 	file := filepath.Join(u.TempDir(), "accounts.ndjson")
 	u.run("account", "export", file, "--with-state")
 	u.run("account", "import", file)
@@ -287,6 +288,26 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 	u.run("parked", "revive", "gone")
 	u.run("account", "rm", "gone", "--yes")
 	u.run("trail")
+}
+
+// jobs runs the commands about changes of many accounts.
+func (u *underACL) jobs() {
+	u.Helper()
+	var j struct{ ID string }
+	if out := u.run("account", "pause", "--label", "team=desk", "--job", "--json"); json.Unmarshal([]byte(out), &j) != nil {
+		u.Fatal(out)
+	}
+	for _, verb := range []string{"stop", "resume"} { // it may have ended before
+		if _, err := runWith(u.Context(), u.variables, "", "jobs", verb, j.ID); err != nil && !strings.Contains(err.Error(), "the job has ended") {
+			u.Error(err)
+		}
+		u.reached["rounds jobs "+verb] = true
+	}
+	u.until("ended", "jobs", "show", j.ID)
+	u.until("changed=1", "jobs", "show", j.ID)
+	u.run("jobs", "undo", j.ID)
+	u.until("ended", "jobs", "show", j.ID+"-undo")
+	u.run("jobs", "list")
 }
 
 // messages runs the commands about messages and their consumers.

@@ -1,0 +1,55 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+)
+
+// StartJob has an action applied to all selected accounts as a job, which goes on without the
+// caller.
+func (c *Client) StartJob(ctx context.Context, b accounts.Bulk) (j api.Job, err error) {
+	pairs := append(selection(b.Selector), "job", "true")
+	if b.All {
+		pairs = append(pairs, "all", "true")
+	}
+	if b.Rate > 0 {
+		pairs = append(pairs, "rate", strconv.FormatFloat(b.Rate, 'f', -1, 64))
+	}
+	return j, c.call(ctx, http.MethodPost, queryPath("/v1/accounts:"+string(b.Action), pairs...), nil, &j)
+}
+
+// Jobs returns all jobs, the latest first.
+func (c *Client) Jobs(ctx context.Context) (api.JobList, error) {
+	return get[api.JobList](ctx, c, "/v1/jobs")
+}
+
+// Job returns a job.
+func (c *Client) Job(ctx context.Context, id string) (api.Job, error) {
+	return get[api.Job](ctx, c, jobPath(id))
+}
+
+// StopJob stops a job after its current step.
+func (c *Client) StopJob(ctx context.Context, id string) (api.Job, error) {
+	return c.changeJob(ctx, id, "stop")
+}
+
+// ResumeJob goes on with a stopped job.
+func (c *Client) ResumeJob(ctx context.Context, id string) (api.Job, error) {
+	return c.changeJob(ctx, id, "resume")
+}
+
+// UndoJob takes a job back by another job, which it returns.
+func (c *Client) UndoJob(ctx context.Context, id string) (api.Job, error) {
+	return c.changeJob(ctx, id, "undo")
+}
+
+func (c *Client) changeJob(ctx context.Context, id, verb string) (j api.Job, err error) {
+	return j, c.call(ctx, http.MethodPost, jobPath(id)+"/"+verb, nil, &j)
+}
+
+func jobPath(id string) string { return "/v1/jobs/" + url.PathEscape(id) }
