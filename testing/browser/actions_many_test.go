@@ -50,6 +50,11 @@ func (h *hands) confirm(n int, yes string) {
 	if count := h.shows(`document.querySelector(".figure").innerText`); count != strconv.Itoa(n) {
 		h.t.Errorf("the page asks about %s accounts, want %d", count, n)
 	}
+	if h.shows(`document.querySelector(".bulkform [name=do]").value`) != "revive" {
+		h.goes(`.bulkform button.`+yes, "/job")
+		h.reads(`#live-job h2 .good`, "Done")
+		return
+	}
 	h.goes(`.bulkform button.`+yes, "/accounts/bulk/run")
 	h.reads(`.step:last-of-type h2 .good`, "Done")
 	if seen := h.shows(`[...document.querySelectorAll(".step")].filter((e) => e.checkVisibility()).length`); seen != "1" {
@@ -92,6 +97,7 @@ func (h *hands) many() {
 		h.t.Error("a paused account was checked")
 	}
 
+	h.setMany()
 	h.choose("many-1", "many-3", "many-5")
 	h.goes(`#list button[name=do][value=delete]`, "/accounts/bulk")
 	if left := h.listed(); !slices.Equal(left, many) {
@@ -101,7 +107,34 @@ func (h *hands) many() {
 	if left := h.listed(); !slices.Equal(left, []string{"many-2", "many-4", "many-6"}) {
 		h.t.Errorf("%s are left", left)
 	}
-	h.goes(`.step:last-of-type .actions a`, "/accounts")
+	h.goes(`#live-job .actions a`, "/accounts")
+}
+
+// setMany changes the cadence of all accounts that match, and takes that back.
+func (h *hands) setMany() {
+	h.t.Helper()
+	cadences := func() (all []string) {
+		for _, id := range many {
+			all = append(all, h.account(id).Cadence)
+		}
+		return all
+	}
+	before := cadences()
+	h.open("/accounts?prefix=many-")
+	h.click(`#list .bulk details summary`)
+	h.goes(`#list button[name=all][value=set]`, "/accounts/bulk")
+	h.named()
+	h.writes(`#set-cadence`, "every 9m")
+	h.confirm(6, "primary")
+	h.named()
+	if now := cadences(); !slices.Equal(now, slices.Repeat([]string{"every 9m"}, 6)) {
+		h.t.Errorf("set to %q", now)
+	}
+	h.goes(`#live-job button[value=undo]`, "/job")
+	h.reads(`#live-job h2 .good`, "Done")
+	if now := cadences(); !slices.Equal(now, before) {
+		h.t.Errorf("after the undo %q, want %q", now, before)
+	}
 }
 
 // testRevive has parked accounts circulate again from the page of what fails.
