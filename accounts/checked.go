@@ -28,7 +28,29 @@ func (s *Selector) asksChecks() bool {
 }
 
 // ofChecks reports whether a state is about checks and not about a place.
-func ofChecks(state string) bool { return state == StateFailing || state == StateNeverSucceeded }
+func ofChecks(state string) bool {
+	return state == StateFailing || state == StateNeverSucceeded || state == StateLate
+}
+
+// late reports whether an account missed three slots of its cadence or more, as
+// Failing.Behind counts it.
+func late(v *circulate.View) bool {
+	age := v.Now.Sub(v.History.Succeeded)
+	if v.History.Succeeded.IsZero() || age < SlowFrom {
+		return false
+	}
+	fields, err := strict.Stored(v.Record)
+	if err != nil {
+		return false
+	}
+	text, _ := strict.TextIn(fields, "cadence") // without one the default applies
+	rhythm, err := cadence.Parse(text)
+	if err != nil {
+		return false
+	}
+	missed, _ := slotsOf(rhythm, v.ID, v.Now, age)
+	return missed >= BehindSlots
+}
 
 // checked reports whether the results of an account's checks are selected.
 func (s *Selector) checked(v *circulate.View) bool {
@@ -41,10 +63,18 @@ func (s *Selector) checked(v *circulate.View) bool {
 	if len(s.Hosts)+len(s.Except)+len(s.Causes) == 0 {
 		return true
 	}
-	host, where := hostOf(v.Record)
-	return !slices.Contains(s.Except, where) && (where == WithoutPort(where) || !slices.Contains(s.Except, WithoutPort(where))) &&
-		(len(s.Hosts) == 0 || slices.Contains(s.Hosts, where) || slices.Contains(s.Hosts, host)) &&
-		(len(s.Causes) == 0 || slices.Contains(s.Causes, causeOf(v, where).Name))
+	where, ok := s.atHost(v.Record)
+	return ok && (len(s.Causes) == 0 || slices.Contains(s.Causes, causeOf(v, where).Name))
+}
+
+// atHost returns what WhereOf does, and whether an account that is checked there is selected.
+func (s *Selector) atHost(record []byte) (where string, ok bool) {
+	if len(s.Hosts)+len(s.Except)+len(s.Causes) == 0 {
+		return "", true
+	}
+	host, where := hostOf(record)
+	return where, !slices.Contains(s.Except, where) && (where == WithoutPort(where) || !slices.Contains(s.Except, WithoutPort(where))) &&
+		(len(s.Hosts) == 0 || slices.Contains(s.Hosts, where) || slices.Contains(s.Hosts, host))
 }
 
 // causeOf returns what is wrong with an account: why it is parked, or why its last check

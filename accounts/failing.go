@@ -134,12 +134,18 @@ func (f *FailingCount) slots(g circulate.SlowGroup, now time.Time, age time.Dura
 		}
 		f.cadences[g.Cadence] = rhythm
 	}
+	return slotsOf(rhythm, g.Stalest, now, age)
+}
+
+// slotsOf returns the number of slots of an account's cadence since a check last succeeded,
+// and the time since the first of them.
+func slotsOf(rhythm cadence.Cadence, id string, now time.Time, age time.Duration) (passed int, since time.Duration) {
 	if !rhythm.Timed() {
 		interval := max(rhythm.Longest(), shortestSlot)
 		return int(min(age/interval, mostMissed)), age - interval
 	}
 	for from := now.Add(-age); passed < mostTimed; passed++ {
-		slot, ok := rhythm.After(g.Stalest, from, cadence.State{})
+		slot, ok := rhythm.After(id, from, cadence.State{})
 		if !ok || slot.After(now) {
 			break
 		}

@@ -21,8 +21,10 @@ const (
 	// MaxListLimit is the most accounts that a caller may ask for.
 	MaxListLimit = 1000
 
-	// lookCount is the number of records that are read at a time, each of up to MaxConfig.
-	lookCount = 200
+	// lookCount is the number of accounts that are looked at at a time, and briefCount the
+	// number whose records alone are read, each of up to MaxConfig.
+	lookCount  = 200
+	briefCount = 400
 	// lookBudget is the number of accounts that a page with a filter, or a call of
 	// Revive, looks at before it returns: a filter that few accounts pass must not make
 	// one request walk through a million.
@@ -41,8 +43,9 @@ type Query struct {
 
 // Page is a part of a list.
 type Page struct {
-	Views []View
-	Next  string // the next page's Cursor; empty: this page is the last
+	Views  []View
+	Next   string // the next page's Cursor; empty: this page is the last
+	Looked int    // how many accounts the list has gone past for this page, selected or not
 }
 
 // List returns accounts, a page at a time, in an order that stays the same. An account
@@ -102,7 +105,8 @@ type listing struct {
 	query    Query
 	page     Page
 	at       listCursor
-	looked   int
+	looked   int // what the looks cost, in accounts
+	ahead    lookedAhead
 }
 
 // walk goes on in the shard, and reports whether the page ends there.
@@ -116,6 +120,9 @@ func (l *listing) walk(ctx context.Context) (full bool, err error) {
 	if w, windowed := l.at.window(); windowed {
 		return l.windows(ctx, w, nil)
 	}
+	if ids, ok := l.registry.ids.find(l.at.shard, s); ok {
+		return l.sorted(ctx, ids)
+	}
 	if l.at.after == "" && len(s.IDs) == 0 && !s.indexed() {
 		first, err := l.registry.ring.ScanWindow(ctx, l.at.shard, circulate.ScanDone, l.room())
 		if err != nil {
@@ -125,48 +132,193 @@ func (l *listing) walk(ctx context.Context) (full bool, err error) {
 			return l.windows(ctx, listWindow{server: shortRun(first.Server)}, &first)
 		}
 	}
-	ids, err := l.registry.idsFor(ctx, l.at.shard, s)
+	ids, err := l.ids(ctx)
 	if err != nil {
 		return false, err
 	}
-	ids = l.chosen(ids[sort.Search(len(ids), func(i int) bool { return ids[i] > l.at.after }):])
-	rest, err := l.look(ctx, ids)
-	if len(rest) > 0 {
-		if len(rest) < len(ids) {
-			l.at.after = ids[len(ids)-len(rest)-1]
-		}
-		return true, err
+	return l.sorted(ctx, ids)
+}
+
+// sorted goes on among some ids of the shard, which are sorted.
+func (l *listing) sorted(ctx context.Context, ids []string) (full bool, err error) {
+	ids = ids[sort.Search(len(ids), func(i int) bool { return ids[i] > l.at.after }):]
+	chosen := l.chosen(ids)
+	rest, err := l.look(ctx, chosen)
+	switch {
+	case err != nil:
+		return false, err
+	case len(rest) == 0:
+		l.page.Looked += len(ids)
+		return false, nil
+	case len(rest) < len(chosen):
+		l.at.after = chosen[len(chosen)-len(rest)-1]
+		l.page.Looked += sort.Search(len(ids), func(i int) bool { return ids[i] > l.at.after })
 	}
-	return false, err
+	return true, nil
 }
 
 // chosen returns the ids that may be selected, and counts the others as far as they cost.
 func (l *listing) chosen(ids []string) []string {
-	passed := len(ids)
-	ids = l.query.Selector.passes(ids)
-	l.looked += (passed - len(ids)) / passedPerLook
-	return ids
+	chosen := l.query.Selector.passes(slices.Clone(ids))
+	l.looked += (len(ids) - len(chosen)) / passedPerLook
+	return chosen
 }
 
 // look puts the selected accounts on the page. It returns the ids that are left when the
 // page is full or lookBudget is used up.
 func (l *listing) look(ctx context.Context, ids []string) (rest []string, err error) {
-	for len(ids) > 0 && len(l.page.Views) < l.query.Limit && l.looked < lookBudget {
-		// Never more than fit, so that every account that was looked at is on the page or not selected.
-		batch := ids[:min(len(ids), lookCount, l.query.Limit-len(l.page.Views))]
-		views, err := l.registry.ring.Look(ctx, l.at.shard, batch)
+	s, few := &l.query.Selector, l.room()
+	for first := true; len(ids) > 0 && len(l.page.Views) < l.query.Limit && (l.looked < lookBudget || first); first = false {
+		// If few are selected, the next step looks at more.
+		batch := ids[:min(len(ids), few, lookCount)]
+		var views map[string]*circulate.View
+		if s.asksRecord() && !l.ahead.has(batch) {
+			batch, views, err = l.lookTwice(ctx, ids[:min(len(ids), 2*few, briefCount)])
+		} else {
+			views, err = l.views(ctx, batch)
+		}
 		if err != nil {
 			return nil, err
 		}
-		for i := range views {
-			if v := &views[i]; l.query.Selector.matchesView(v) {
+		before := len(l.page.Views)
+		for i, id := range batch {
+			if len(l.page.Views) == l.query.Limit {
+				batch = batch[:i]
+				break
+			}
+			if v := views[id]; v != nil && s.matchesView(v) {
 				l.page.Views = append(l.page.Views, viewOf(v))
 			}
 		}
 		ids = ids[len(batch):]
-		l.looked += len(batch)
+		if len(l.page.Views)-before < len(batch)/4 {
+			few *= 2
+		}
 	}
 	return ids, nil
+}
+
+// lookTwice looks at accounts briefly, and then again at those whose records are selected, but
+// at no more of these than the page has room for. It returns the ids that it has gone through.
+func (l *listing) lookTwice(ctx context.Context, ids []string) (gone []string, views map[string]*circulate.View, err error) {
+	brief, _, err := l.registry.ring.LookBrief(ctx, l.at.shard, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.looked += len(ids) / 2
+	selected := make(map[string]bool)
+	for i := range brief {
+		if l.query.Selector.mayBeRecord(brief[i].Record) {
+			selected[brief[i].ID] = true
+		}
+	}
+	var again []string
+	most := min(lookCount, l.query.Limit-len(l.page.Views))
+	for i, id := range ids {
+		if !selected[id] {
+			continue
+		}
+		if len(again) == most {
+			ids = ids[:i]
+			break
+		}
+		again = append(again, id)
+	}
+	if len(again) == 0 {
+		return ids, nil, nil
+	}
+	views, err = l.views(ctx, again)
+	return ids, views, err
+}
+
+// views looks at accounts, unless that was done ahead.
+func (l *listing) views(ctx context.Context, ids []string) (map[string]*circulate.View, error) {
+	l.looked += len(ids)
+	if l.ahead.has(ids) {
+		return l.ahead.views, nil
+	}
+	found, err := l.registry.ring.Look(ctx, l.at.shard, ids)
+	views := make(map[string]*circulate.View, len(found))
+	for i := range found {
+		views[found[i].ID] = &found[i]
+	}
+	return views, err
+}
+
+const (
+	// shardsAhead is how many shards are read at once if the selected accounts have an index,
+	// and looksAhead is about how many of their accounts are looked at.
+	shardsAhead = 16
+	looksAhead  = 200
+)
+
+// lookedAhead is what was read of the next shards at once. One after the other they would
+// take a round trip or two each, however few of their accounts are selected.
+type lookedAhead struct {
+	ids   map[int][]string           // by shard
+	views map[string]*circulate.View // nil: it is not registered
+}
+
+// has reports whether all of these accounts were looked at.
+func (a *lookedAhead) has(ids []string) bool {
+	for _, id := range ids {
+		if _, ok := a.views[id]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// ids returns the ids of the shard that may be selected.
+func (l *listing) ids(ctx context.Context) ([]string, error) {
+	s, ring := &l.query.Selector, l.registry.ring
+	if len(s.IDs) == 0 && !s.indexed() {
+		return l.registry.idsOf(ctx, l.at.shard)
+	}
+	if ids, ok := l.ahead.ids[l.at.shard]; ok {
+		return ids, nil
+	}
+	end := min(l.at.shard+shardsAhead, ring.Shards())
+	if l.at.shard < ring.Sources() {
+		end = min(end, ring.Sources()) // enter comes first
+	}
+	all := make([][]string, end-l.at.shard)
+	if err := circulate.EachShard(ctx, len(all), func(ctx context.Context, i int) (err error) {
+		all[i], err = l.registry.idsFor(ctx, l.at.shard+i, s)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	l.ahead = lookedAhead{ids: make(map[int][]string, len(all)), views: make(map[string]*circulate.View)}
+	batches, sum := make([][]string, 0, len(all)), 0
+	for i, ids := range all {
+		l.ahead.ids[l.at.shard+i] = ids
+		if i == 0 {
+			ids = ids[sort.Search(len(ids), func(i int) bool { return ids[i] > l.at.after }):]
+		}
+		if sum < looksAhead && len(s.Prefixes)+len(s.Parts) == 0 {
+			ids = ids[:min(len(ids), l.room())]
+			batches, sum = append(batches, ids), sum+len(ids)
+		}
+	}
+	found := make([][]circulate.View, len(batches))
+	if err := circulate.EachShard(ctx, len(batches), func(ctx context.Context, i int) (err error) {
+		if len(batches[i]) > 0 {
+			found[i], err = ring.Look(ctx, l.at.shard+i, batches[i])
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	for i, ids := range batches {
+		for _, id := range ids {
+			l.ahead.views[id] = nil
+		}
+		for j := range found[i] {
+			l.ahead.views[found[i][j].ID] = &found[i][j]
+		}
+	}
+	return all[0], nil
 }
 
 // room returns how many accounts a window should have if all of them are selected.
@@ -177,6 +329,7 @@ func (l *listing) room() int { return max(leftMost, l.query.Limit-len(l.page.Vie
 func (l *listing) windows(ctx context.Context, w listWindow, first *circulate.Window) (full bool, err error) {
 	begun := len(w.left) > 0 || w.next != 0
 	left, err := l.look(ctx, w.left)
+	l.page.Looked += len(w.left) - len(left)
 	for count := l.room(); err == nil; {
 		switch w.left = left; {
 		case begun && w.next == 0 && len(left) == 0:
@@ -200,13 +353,15 @@ func (l *listing) windows(ctx context.Context, w listWindow, first *circulate.Wi
 			continue
 		}
 		before := len(l.page.Views)
-		if left, err = l.look(ctx, slices.Compact(slices.Sorted(slices.Values(l.chosen(seen.IDs))))); err != nil {
+		ids := slices.Compact(slices.Sorted(slices.Values(seen.IDs)))
+		if left, err = l.look(ctx, l.chosen(ids)); err != nil {
 			return false, err
 		}
 		if len(left) > 2*leftMost && count > leftMost { // too many for a cursor
 			l.page.Views, left, count = l.page.Views[:before], nil, leftMost
 			continue
 		}
+		l.page.Looked += len(ids) - len(left)
 		if w.next, begun = next, true; len(l.page.Views)-before < l.room()/4 {
 			count = min(2*count, scanCount)
 		} else {

@@ -31,6 +31,7 @@ type Registry struct {
 	ring   *circulate.Ring
 	kinds  Kinds
 	labels access.Labels // of Bound; none: all accounts are there
+	ids    *IDIndex      // of Indexed; nil: none
 }
 
 // NewRegistry returns the registry of a ring. Kinds judges the configs of records.

@@ -21,12 +21,13 @@ const (
 
 	StateFailing        = "failing"         // in circulation, and its last check failed, whatever the cause
 	StateNeverSucceeded = "never_succeeded" // in circulation, and checked, but never with complete success
+	StateLate           = "late"            // in circulation, and behind as in Failing.Behind
 )
 
 // States returns all states by which accounts can be selected.
 func States() []string {
 	return []string{
-		StateActive, StatePaused, StateFailing, StateNeverSucceeded, string(circulate.Parked),
+		StateActive, StatePaused, StateFailing, StateNeverSucceeded, StateLate, string(circulate.Parked),
 		string(circulate.Scheduled), string(circulate.Waiting), string(circulate.Claimed),
 	}
 }
@@ -46,6 +47,7 @@ type Selector struct {
 	States   []string          // some of States
 	Labels   map[string]string // name and value
 	Prefixes []string          // beginnings of ids
+	Parts    []string          // parts of ids, capitals and small letters being the same
 	Reasons  []string          // beginnings of the reasons of parked accounts
 	Errors   []string          // codes or kinds of the last check's failure, or codes of its warnings
 	Causes   []string          // names of causes; see CauseOf
@@ -63,18 +65,19 @@ const (
 	fieldPrefix, fieldReason, fieldError = "prefix", "reason", "error"
 	fieldCause, fieldHost                = "cause", "host"
 	fieldExcept, fieldSince              = "except_host", "since"
+	fieldPart                            = "part"
 )
 
 // SelectorFields returns the names of all fields, as ParseSelector takes them.
 func SelectorFields() []string {
-	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldReason, fieldError, fieldCause, fieldHost, fieldExcept, fieldSince}
+	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldPart, fieldReason, fieldError, fieldCause, fieldHost, fieldExcept, fieldSince}
 }
 
 // ParseSelector reads a selector from texts by the names of SelectorFields. It ignores
 // other names. A label is NAME=VALUE, since is a duration such as 1h, and the others are
 // plain texts. It returns every fault at once, as Faults.
 func ParseSelector(fields map[string][]string) (Selector, error) {
-	s := Selector{IDs: fields[fieldID], Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Reasons: fields[fieldReason],
+	s := Selector{IDs: fields[fieldID], Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Parts: fields[fieldPart], Reasons: fields[fieldReason],
 		Errors: fields[fieldError], Causes: fields[fieldCause], Hosts: comparedHosts(fields[fieldHost]), Except: comparedHosts(fields[fieldExcept])}
 	labels := fields[fieldLabel]
 	var faults Faults
@@ -148,6 +151,7 @@ func (s Selector) Validate() error {
 		}
 	}
 	values("prefix", circulate.MaxIDLength, s.Prefixes)
+	values(fieldPart, circulate.MaxIDLength, s.Parts)
 	values("reason", maxReason, s.Reasons)
 	values("error", maxReason, s.Errors)
 	values("cause", maxReason, s.Causes)
@@ -158,7 +162,7 @@ func (s Selector) Validate() error {
 
 // Empty reports whether the selector selects every account.
 func (s Selector) Empty() bool {
-	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Reasons)+len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except) == 0 && s.Since == 0
+	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Parts)+len(s.Reasons)+len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except) == 0 && s.Since == 0
 }
 
 // namesParked reports whether the selector names parked accounts or reasons, so that it
@@ -167,12 +171,20 @@ func (s *Selector) namesParked() bool {
 	return len(s.Reasons) > 0 || slices.Contains(s.States, string(circulate.Parked))
 }
 
-// named reports whether the prefixes select an id.
-func (s *Selector) named(id string) bool { return oneOf(s.Prefixes, id, strings.HasPrefix) }
+// named reports whether the prefixes and parts select an id.
+func (s *Selector) named(id string) bool {
+	return oneOf(s.Prefixes, id, strings.HasPrefix) && oneOf(s.Parts, id, hasPart)
+}
 
-// passes returns the ids that the prefixes select. It overwrites ids.
+// hasPart reports whether an id has a part, whether in capitals or in small letters.
+func hasPart(id, part string) bool { return strings.Contains(folded(id), folded(part)) }
+
+// folded returns a text in the form in which parts of ids are compared.
+func folded(text string) string { return strings.ToLower(text) }
+
+// passes returns the ids that the prefixes and parts select. It overwrites ids.
 func (s *Selector) passes(ids []string) []string {
-	if len(s.Prefixes) == 0 {
+	if len(s.Prefixes)+len(s.Parts) == 0 {
 		return ids
 	}
 	return slices.DeleteFunc(ids, func(id string) bool { return !s.named(id) })
@@ -193,6 +205,7 @@ func (s *Selector) matchesView(v *circulate.View) bool {
 func (s *Selector) inStateOf(v *circulate.View) bool {
 	circulates := v.Place != circulate.Parked
 	return circulates && slices.Contains(s.States, StateFailing) && LastFailed(v) ||
+		circulates && slices.Contains(s.States, StateLate) && late(v) ||
 		circulates && slices.Contains(s.States, StateNeverSucceeded) && v.History.NeverSucceeded() ||
 		s.inState(v.Place, v.Reason)
 }
@@ -238,6 +251,20 @@ func (s *Selector) matchesRecord(record []byte) bool {
 		}
 	}
 	return labelsIn(fields, s.Labels) && labelsIn(fields, s.bound)
+}
+
+// asksRecord reports whether a record alone shows of some accounts that they are not selected.
+func (s *Selector) asksRecord() bool {
+	return len(s.Kinds)+len(s.Labels)+len(s.bound)+len(s.Hosts)+len(s.Except) > 0
+}
+
+// mayBeRecord reports whether an account with this record may be selected.
+func (s *Selector) mayBeRecord(record []byte) bool {
+	if !s.matchesRecord(record) {
+		return false
+	}
+	_, ok := s.atHost(record)
+	return ok
 }
 
 // labelsIn reports whether a record's fields have all of some labels.

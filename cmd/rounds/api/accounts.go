@@ -252,9 +252,10 @@ func viewed(view accounts.View, err error) (*accountReply, error) {
 type Selecting struct {
 	ID     []string `query:"id,explode" doc:"Only the account with this id, or with one of several, at most 100."`
 	Kind   []string `query:"kind,explode" doc:"Only accounts of this kind, or of one of several."`
-	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of circulation, paused accounts included; failing: in circulation, and the last check failed; never_succeeded: in circulation and checked, but never with complete success. Neither has parked ones, as in all figures."`
+	State  []string `query:"state,explode" enum:"active,paused,failing,never_succeeded,late,parked,scheduled,waiting,claimed" doc:"Only accounts in this state, or in one of several. active: in circulation; parked: out of circulation, paused accounts included; failing: in circulation, and the last check failed; never_succeeded: in circulation and checked, but never with complete success; late: in circulation, and three slots of its cadence or more, and at least three minutes, have passed since a check last succeeded completely. None of the three has parked ones, as in all figures."`
 	Label  []string `query:"label,explode" example:"team=news" doc:"Only accounts that have this label, NAME=VALUE, or all of several."`
 	Prefix []string `query:"prefix,explode" doc:"Only accounts whose id begins with this, or with one of several."`
+	Part   []string `query:"part,explode" doc:"Only accounts whose id has this part, or one of several. Capitals and small letters are the same. An account that was registered within the last minute may be missing from a list."`
 	Reason []string `query:"reason,explode" doc:"Only parked accounts whose reason begins with this, or with one of several."`
 	Error  []string `query:"error,explode" doc:"Only accounts whose last check failed with this code or kind, or with one of several."`
 	Cause  []string `query:"cause,explode" doc:"Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."`
@@ -266,7 +267,7 @@ type Selecting struct {
 // selector reads the parameters.
 func (r *Selecting) selector() (accounts.Selector, error) {
 	return accounts.ParseSelector(map[string][]string{
-		"id": r.ID, "kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "reason": r.Reason, "error": r.Error, "cause": r.Cause, "host": r.Host, "except_host": r.Except, "since": r.Since,
+		"id": r.ID, "kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "part": r.Part, "reason": r.Reason, "error": r.Error, "cause": r.Cause, "host": r.Host, "except_host": r.Except, "since": r.Since,
 	})
 }
 
@@ -296,6 +297,9 @@ func (s *Server) listAccounts(ctx context.Context, r *listRequest) (AccountList,
 		return AccountList{}, badQuery(err)
 	}
 	cursor, err := s.reveal(ctx, r.Cursor)
+	if len(chosen.Parts) > 0 {
+		s.keepIDs()
+	}
 	var page accounts.Page
 	if err == nil {
 		page, err = s.registry(ctx).List(ctx, accounts.Query{Limit: r.Limit, Cursor: cursor, Selector: chosen})
@@ -303,7 +307,19 @@ func (s *Server) listAccounts(ctx context.Context, r *listRequest) (AccountList,
 	if err == nil {
 		page.Next, err = s.conceal(ctx, page.Next)
 	}
-	return AccountList{Accounts: each(page.Views, accountOf), Next: page.Next}, err
+	list := AccountList{Accounts: each(page.Views, accountOf), Next: page.Next, Looked: page.Looked}
+	if boundTo(ctx) != "" {
+		list.Looked = 0 // the number of other accounts is secret
+	}
+	return list, err
+}
+
+// keepIDs has the index of ids read and kept up to date while it is used.
+func (s *Server) keepIDs() {
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	go s.ids.Keep(closing)
 }
 
 // IfMatch is the condition of a change of an account. It is exported because huma ignores

@@ -306,7 +306,7 @@ func TestList(t *testing.T) {
 	if len(list.Accounts) != 1 || list.Accounts[0].ID != "c" || list.Next != "" {
 		t.Errorf("parked: %+v", list)
 	}
-	if got := f.call("GET", "/v1/accounts?kind=web", "", 200, nil); got.body != "{\"accounts\":[]}\n" {
+	if got := f.call("GET", "/v1/accounts?kind=web", "", 200, nil); got.body != "{\"accounts\":[],\"looked\":5}\n" {
 		t.Errorf("none: %q", got.body)
 	}
 }

@@ -145,6 +145,7 @@ type Server struct {
 
 	sight  sight
 	counts counts
+	ids    *accounts.IDIndex
 
 	thumbnails *thumbnail.Maker // of files
 
@@ -174,7 +175,7 @@ type terms struct {
 
 // New makes a server. It starts nothing.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring), history: history.NewReader(o.Ring), thumbnails: thumbnail.NewMaker()}
+	s := &Server{options: o.withDefaults(), messages: message.New(o.Ring), history: history.NewReader(o.Ring), thumbnails: thumbnail.NewMaker(), ids: accounts.NewIDIndex(o.Ring)}
 	s.silence = silence{check: o.Ring.Check, first: 700 * time.Millisecond, within: 2 * time.Second}
 	if s.options.Trail == nil {
 		var err error

@@ -603,9 +603,10 @@ func selecting(others ...*huma.Param) []*huma.Param {
 	return append([]*huma.Param{
 		param("id", "Only the account with this id, or with one of several, at most 100."),
 		param("kind", "Only accounts of this kind, or of one of several."),
-		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: in circulation, and the last check failed; never_succeeded: in circulation and checked, but never with complete success. Neither has parked ones, as in all figures.", states...),
+		param("state", "Only accounts in this state, or in one of several. active: in circulation; parked: out of it, paused ones among them; failing: in circulation, and the last check failed; never_succeeded: in circulation and checked, but never with complete success; late: in circulation, and three slots of its cadence or more, and at least three minutes, have passed since a check last succeeded completely. None of the three has parked ones, as in all figures.", states...),
 		param("label", "Only accounts that have this label, NAME=VALUE; of several, all."),
 		param("prefix", "Only accounts whose id begins so, or with one of several."),
+		param("part", "Only accounts whose id has this part, or one of several. Capitals and small letters are the same."),
 		param("reason", "Only parked accounts whose reason begins so, or with one of several."),
 		param("error", "Only accounts whose last check failed with this code or kind, or with one of several."),
 		param("cause", "Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."),

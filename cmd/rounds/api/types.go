@@ -84,6 +84,7 @@ type State struct {
 type AccountList struct {
 	Accounts []Account `json:"accounts" nullable:"false"`
 	Next     string    `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one. A page with a filter may be short, even empty, and not be the last."`
+	Looked   int       `json:"looked,omitempty" doc:"How many accounts the list has gone past for this page, whether they were selected or not. Left out for callers that are bound to labels."`
 }
 
 // AccountCount is the number of selected accounts.

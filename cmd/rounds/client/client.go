@@ -233,6 +233,7 @@ func selection(s accounts.Selector) []string {
 		pairs = append(pairs, "label", name+"="+s.Labels[name])
 	}
 	add("prefix", s.Prefixes)
+	add("part", s.Parts)
 	add("reason", s.Reasons)
 	add("error", s.Errors)
 	add("cause", s.Causes)

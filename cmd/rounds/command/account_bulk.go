@@ -255,7 +255,7 @@ func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
 
 // selectorFlags are the flags that select accounts.
 type selectorFlags struct {
-	kinds, states, labels, prefixes, reasons, errors, causes, hosts, except []string
+	kinds, states, labels, prefixes, parts, reasons, errors, causes, hosts, except []string
 
 	since string
 }
@@ -266,6 +266,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags.StringArrayVar(&f.states, "state", nil, "only accounts in this `STATE`; repeat the flag for several: "+strings.Join(accounts.States(), ", "))
 	flags.StringArrayVar(&f.labels, "label", nil, "only accounts with this label, `NAME=VALUE`; several must all match")
 	flags.StringArrayVar(&f.prefixes, "prefix", nil, "only accounts whose id begins with this `TEXT`; repeat the flag for several")
+	flags.StringArrayVar(&f.parts, "part", nil, "only accounts whose id has this `TEXT` anywhere, in capitals or not; repeat the flag for several")
 	flags.StringArrayVar(&f.reasons, "reason", nil, "only parked accounts whose reason begins with this `TEXT`; repeat the flag for several")
 	flags.StringArrayVar(&f.errors, "error", nil, "only accounts whose last check failed with this `CODE` (http_404, timeout) or kind (transient, auth), or succeeded with a warning of this code (cursor_stuck); repeat the flag for several")
 	flags.StringArrayVar(&f.causes, "cause", nil, "only accounts that fail, or are parked for a failure, because of this `CAUSE`, as rounds problems names it; repeat the flag for several")
@@ -280,7 +281,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 // read returns the selector, or every fault of the flags in their own words.
 func (f *selectorFlags) read() (accounts.Selector, error) {
 	fields := map[string][]string{
-		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "reason": f.reasons, "error": f.errors, "cause": f.causes, "host": f.hosts, "except_host": f.except,
+		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "part": f.parts, "reason": f.reasons, "error": f.errors, "cause": f.causes, "host": f.hosts, "except_host": f.except,
 	}
 	if f.since != "" {
 		fields["since"] = []string{f.since}

@@ -131,6 +131,8 @@ means that all accounts are read. More than 100,000 accounts are sorted 100,000 
   rounds account list --state parked
   rounds account list --state failing --error http_404 --host news.example
   rounds account list --state never_succeeded
+  rounds account list --state late --sort success
+  rounds account list --part acme
   rounds account list --error cursor_stuck
   rounds account list --sort success --limit 20
   rounds account list --label team=news --prefix customer-
@@ -142,7 +144,7 @@ means that all accounts are read. More than 100,000 accounts are sorted 100,000 
 			if query.Selector, err = chosen.read(); err != nil {
 				return err
 			}
-			rows := accountRows{env: env, json: jsonOutput, key: orders()[order], bar: newProgress(env, "accounts read")}
+			rows := accountRows{env: env, json: jsonOutput, key: orders()[order], bar: newProgress(env, "accounts looked at")}
 			defer rows.bar.done()
 			if rows.key == nil {
 				return fmt.Errorf("--sort: must be one of %s, is %q", strings.Join(orderWords(), ", "), order)
@@ -166,7 +168,7 @@ means that all accounts are read. More than 100,000 accounts are sorted 100,000 
 					}
 				}
 				listed += len(page.Accounts)
-				rows.bar.add(len(page.Accounts))
+				rows.bar.add(max(page.Looked, len(page.Accounts)))
 				query.Cursor = page.Next
 				if query.Cursor == "" || found > 0 && listed >= found {
 					if listed == 0 {
