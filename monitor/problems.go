@@ -109,6 +109,7 @@ func (m *Monitor) problems(ctx context.Context) error {
 		return err
 	}
 	found := t.gathering.Summary(now, t.leftOut)
+	found.Registered = int(m.registered.Load())
 	quarantined := 0
 	for i := range found.Groups {
 		if found.Groups[i].Code == quarantineReason {

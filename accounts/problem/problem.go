@@ -54,10 +54,11 @@ func (c *Counts) add(d Counts) {
 type Summary struct {
 	At time.Time `json:"at,omitzero" doc:"When the monitor had looked at all of them, by Redis' clock; missing if it has not yet."`
 	Counts
-	AtRest  int            `json:"at_rest" doc:"Parked accounts that are no problem: somebody paused them, or their one check is done. They are in no group."`
-	LeftOut int            `json:"left_out" doc:"About how many failing or parked accounts were not looked at, because there are too many. They are in no count."`
-	Groups  []FailingGroup `json:"groups" nullable:"false" doc:"At most 200 groups: those with the most newly failing accounts first, then the largest."`
-	Other   OtherGroups    `json:"other" doc:"All further groups together."`
+	Registered int            `json:"registered,omitempty" doc:"All registered accounts, as the monitor last counted them; left out for callers that are bound to labels, and if they are not counted yet."`
+	AtRest     int            `json:"at_rest" doc:"Parked accounts that are no problem: somebody paused them, or their one check is done. They are in no group."`
+	LeftOut    int            `json:"left_out" doc:"About how many failing or parked accounts were not looked at, because there are too many. They are in no count."`
+	Groups     []FailingGroup `json:"groups" nullable:"false" doc:"At most 200 groups: those with the most newly failing accounts first, then the largest."`
+	Other      OtherGroups    `json:"other" doc:"All further groups together."`
 }
 
 // FailingGroup is the accounts of one kind that are checked in vain for the same cause,

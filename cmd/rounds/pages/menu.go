@@ -23,14 +23,23 @@ func (v *visit) Figures() *figures {
 		return v.figures
 	}
 	v.figures = &figures{}
+	problems := v.counted
+	known := problems != nil || v.shared("/v1/problems?counts=true", &problems) == nil
+	// A monitor has counted all accounts for its summary. To count them for a page would cost
+	// several commands of Redis for each shard.
+	path := "/v1/stats"
+	if known && problems.Registered > 0 {
+		path = "/v1/stats?counts=false"
+	}
 	var stats api.Stats
-	if err := v.shared("/v1/stats", &stats); err != nil {
+	if err := v.shared(path, &stats); err != nil {
 		return v.figures
 	}
 	v.figures.Known, v.figures.Accounts = true, stats.Accounts.Registered
 	// The last scan of all accounts counts failing ones, too, but is older: it takes a quarter of an
 	// hour with a million.
-	if problems := v.counted; problems != nil || v.shared("/v1/problems?counts=true", &problems) == nil {
+	if known {
+		v.figures.Accounts = max(v.figures.Accounts, problems.Registered)
 		v.figures.Problems, v.figures.At = problems.Accounts, problems.At
 	}
 	for _, p := range stats.Processes {
