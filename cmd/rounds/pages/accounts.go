@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
@@ -14,15 +15,15 @@ import (
 // filterNames are the parameters that select accounts, in the order of their fields.
 // givenNames are the ones without a field: links of other pages have them.
 var (
-	filterNames = []string{"prefix", "kind", "state", "label", "host", "error", "reason", "since", "cause", "except_host", "id"}
-	givenNames  = []string{"cause", "except_host", "id"}
+	filterNames = []string{"part", "kind", "state", "label", "host", "error", "reason", "since", "prefix", "cause", "except_host", "id"}
+	givenNames  = []string{"prefix", "cause", "except_host", "id"}
 )
 
 // chipsOfOne is the most values of one filter that are each shown.
 const chipsOfOne = 3
 
 // stateNames are the states by which accounts can be selected.
-var stateNames = []string{"active", "failing", "never_succeeded", "paused", "parked", "scheduled", "waiting", "claimed"}
+var stateNames = []string{"active", "failing", "never_succeeded", "late", "paused", "parked", "scheduled", "waiting", "claimed"}
 
 // columnNames are the columns that a list can have besides the id. columnsShown are the ones that
 // it has unless the address says otherwise.
@@ -35,6 +36,13 @@ const (
 	pageRows = 50
 	mostRows = 100 // as many accounts as can be selected by their ids
 )
+
+// fillFor is how long a page goes on looking for accounts until it is shown as it is. The page then
+// says how many accounts were looked at, and goes on by itself.
+const fillFor = 200 * time.Millisecond
+
+// mostLive is the most bytes of the address of a page's live rows. It has all their ids.
+const mostLive = 6 << 10
 
 // countLooks is roughly how many accounts a count looks at, so that its page keeps nobody waiting.
 // With more accounts the count is an estimate.
@@ -60,12 +68,16 @@ type accountsList struct {
 	Chosen   []choiceOf // the filters in force
 	Columns  []choice
 	On       map[string]bool // columns that are shown
-	Accounts []api.Account
+	Accounts []row
 	Next     string
 	First    string
 	Limit    int
 	Sizes    []int
-	Partial  bool // the filter has looked at only some accounts, and the page may be short
+	Partial  bool   // the filter has looked at only some accounts, and the page may be short
+	Looked   int    // how many accounts were looked at; 0: not known
+	Of       int    // how many there are; 0: not known
+	More     string // the address of further rows of this page; empty: there are none
+	at       string // the address of the live rows
 	Count    *api.AccountCount
 	Counting string // the address that counts the accounts; empty: nothing to count
 	Refused  *problem
@@ -74,6 +86,19 @@ type accountsList struct {
 	Jobs     []*shownJob // changes of many accounts that are under way
 	Export   string      // the address of the selected accounts' records
 }
+
+// row is an account in the list.
+type row struct {
+	api.Account
+	Gone bool // it was deregistered while its row was shown
+}
+
+// liveAt returns the address of the live rows: the accounts that the page shows, whatever becomes of
+// them, so that no row moves.
+func (l *accountsList) liveAt() string { return l.at }
+
+// still reports whether the page has no live rows.
+func (l *accountsList) still() bool { return l.at == "" }
 
 // choiceOf is a value of a filter, and the address without it.
 type choiceOf struct {
@@ -216,14 +241,12 @@ func listAccounts(v *visit) (any, error) {
 	} else if len(chosen) > 0 {
 		l.Counting = v.With("count", "1", "cursor", q.Get("cursor"))
 	}
-	var page api.AccountList
+	cursor := q.Get("cursor")
+	if cursor != "" {
+		l.First = v.With("looked", "", "rest", "")
+	}
 	if err == nil {
-		ask.Set("limit", strconv.Itoa(l.Limit))
-		if cursor := q.Get("cursor"); cursor != "" {
-			ask.Set("cursor", cursor)
-			l.First = v.With()
-		}
-		err = v.get(address("/v1/accounts", ask), &page)
+		err = v.fill(l, ask, cursor, v.restOf(l.Limit))
 	}
 	if l.Refused = refusedFor(err, http.StatusUnprocessableEntity); l.Refused != nil {
 		l.Counting, l.Count, l.First = "", nil, ""
@@ -232,13 +255,84 @@ func listAccounts(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Accounts = page.Accounts
-	if page.Next != "" {
-		l.Next = v.With("cursor", page.Next)
-		l.Partial = len(chosen) > 0 && len(page.Accounts) < l.Limit
+	live := url.Values{"limit": {strconv.Itoa(l.Limit)}}
+	if q.Has("col") {
+		live["col"] = q["col"]
+	}
+	for i := range l.Accounts {
+		live.Add("id", l.Accounts[i].ID)
+	}
+	if l.at = address("/accounts", live); len(l.at) > mostLive || len(l.Accounts) == 0 {
+		l.at = ""
 	}
 	l.Empty = len(l.Accounts) == 0 && len(chosen) == 0 && l.Next == "" && l.First == ""
 	return l, nil
+}
+
+// restOf returns how many rows the page still needs. A page that goes on by itself asks for them.
+func (v *visit) restOf(limit int) int {
+	if n, err := strconv.Atoi(v.Query("rest")); err == nil && n > 0 {
+		return min(n, limit)
+	}
+	return limit
+}
+
+// fill looks for so many accounts, until there are no more or the visitor has waited for a while.
+func (v *visit) fill(l *accountsList, ask url.Values, cursor string, rows int) error {
+	before, _ := strconv.Atoi(v.Query("looked"))
+	l.Looked = max(0, before)
+	for began := time.Now(); ; {
+		if ask.Set("limit", strconv.Itoa(rows-len(l.Accounts))); cursor != "" {
+			ask.Set("cursor", cursor)
+		}
+		var page api.AccountList
+		get := v.get
+		if v.lives() { // many may watch the same rows
+			get = v.shared
+		}
+		if err := get(address("/v1/accounts", ask), &page); err != nil {
+			return err
+		}
+		for i := range page.Accounts {
+			l.Accounts = append(l.Accounts, row{Account: page.Accounts[i]})
+		}
+		l.Looked, cursor = l.Looked+page.Looked, page.Next
+		if cursor == "" || len(l.Accounts) >= rows || time.Since(began) >= fillFor || v.r.Context().Err() != nil {
+			break
+		}
+	}
+	if v.lives() {
+		l.keepPlaces(v.r.URL.Query()["id"])
+	}
+	if cursor == "" {
+		return nil
+	}
+	l.Next = v.With("cursor", cursor, "looked", "", "rest", "")
+	if l.Partial = len(selected(ask)) > 0 && len(l.Accounts) < rows; l.Partial {
+		looked := strconv.Itoa(l.Looked)
+		l.Next = v.With("cursor", cursor, "looked", looked, "rest", "")
+		l.More = v.With("cursor", cursor, "looked", looked, "rest", strconv.Itoa(rows-len(l.Accounts)))
+		if l.Of = v.Figures().Accounts; l.Of < l.Looked {
+			l.Of = 0
+		}
+	}
+	return nil
+}
+
+// keepPlaces puts the rows in the order of the ids, with those that are gone in their places.
+func (l *accountsList) keepPlaces(ids []string) {
+	found := make(map[string]row, len(l.Accounts))
+	for _, one := range l.Accounts {
+		found[one.ID] = one
+	}
+	l.Accounts = l.Accounts[:0]
+	for _, id := range ids {
+		one, ok := found[id]
+		if !ok {
+			one = row{Account: api.Account{ID: id}, Gone: true}
+		}
+		l.Accounts = append(l.Accounts, one)
+	}
 }
 
 // chooseAccounts sends the browser to the page that asks for confirmation before many accounts are
@@ -269,10 +363,10 @@ func chooseAccounts(v *visit, w http.ResponseWriter) {
 }
 
 // search sends the browser to the account whose id was searched for, or else to the
-// accounts whose ids begin with it.
+// accounts whose ids have it.
 func search(v *visit, w http.ResponseWriter) {
 	id := strings.TrimSpace(v.Query("q"))
-	to := link("/accounts", "prefix", id)
+	to := link("/accounts", "part", id)
 	if id != "" {
 		err := v.get(accountPath(id), nil)
 		switch refused := refusedFor(err); {

@@ -147,13 +147,13 @@ func TestNothingLeadsAwayFromTheSite(t *testing.T) {
 	}
 }
 
-func TestSearchFindsAnAccountOrWhatBeginsLikeIt(t *testing.T) {
+func TestSearchFindsAnAccountOrWhatHasIt(t *testing.T) {
 	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.EscapedPath() != "/v1/accounts/a%2Fb%3Fc" {
 			w.WriteHeader(http.StatusNotFound)
 		}
 	})
-	for q, want := range map[string]string{" a/b?c ": "/account?id=a%2Fb%3Fc", "a/b": "/accounts?prefix=a%2Fb", "": "/accounts", "..": "/accounts?prefix=.."} {
+	for q, want := range map[string]string{" a/b?c ": "/account?id=a%2Fb%3Fc", "a/b": "/accounts?part=a%2Fb", "": "/accounts", "..": "/accounts?part=.."} {
 		w := ask(site, "GET", link("/search", "q", q))
 		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
 			t.Errorf("%q leads to %d %q, want %q", q, w.Code, got, want)

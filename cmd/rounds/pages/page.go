@@ -109,6 +109,9 @@ func (p *page) shown(v *visit, data any, live bool) *view {
 	if elsewhere, ok := data.(interface{ liveAt() string }); ok {
 		shown.LiveAt = elsewhere.liveAt()
 	}
+	if list, ok := data.(interface{ still() bool }); ok && list.still() {
+		shown.Live = false
+	}
 	return shown
 }
 
