@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +15,28 @@ import (
 
 // idSource is ids by shard, and how often a shard was read.
 type idSource struct {
+	mu    sync.Mutex
 	ids   [][]string
 	reads int
 }
 
 func (s *idSource) scan(_ context.Context, shard int, _ string, _ int) ([]string, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.reads++
 	return s.ids[shard], circulate.ScanDone, nil
+}
+
+func (s *idSource) put(shard int, ids ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids[shard] = ids
+}
+
+func (s *idSource) read() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
 }
 
 func (s *idSource) index(most int) *IDIndex {
@@ -63,7 +79,7 @@ func TestTheIndexIsUpToDateWhileItIsAsked(t *testing.T) {
 		go x.Keep(ctx)
 		synctest.Wait()
 		x.Keep(ctx) // at once: another call is at work
-		source.ids[1] = []string{"b", "bb"}
+		source.put(1, "b", "bb")
 		for second := range 180 {
 			if got, ok := x.find(1, s); !ok || len(got) == 0 || second >= 60 && len(got) != 2 {
 				t.Fatalf("after %d s: %q, %t", second, got, ok)
@@ -71,10 +87,13 @@ func TestTheIndexIsUpToDateWhileItIsAsked(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(indexIdle + indexTurn)
-		reads := source.reads
-		if time.Sleep(time.Hour); source.reads != reads || x.bytes != 0 || x.turns {
-			t.Errorf("unasked it read %d times and keeps %d bytes", source.reads-reads, x.bytes)
+		reads := source.read()
+		time.Sleep(time.Hour)
+		x.mu.Lock()
+		if source.read() != reads || x.bytes != 0 || x.turns {
+			t.Errorf("unasked it read %d times and keeps %d bytes", source.read()-reads, x.bytes)
 		}
+		x.mu.Unlock()
 		if _, ok := x.find(1, s); ok {
 			t.Error("it answers from what is too old")
 		}
