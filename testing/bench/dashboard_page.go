@@ -71,6 +71,8 @@ func (b *dashboardBench) pages(ctx context.Context, base string) ([]dashboardPag
 		{"accounts_label", "/accounts?label=team%3Dteam-7"},
 		{"accounts_host_error", "/accounts?host=trouble-3.example.net&error=http_404"},
 		{"accounts_since", "/accounts?since=48h"},
+		{"accounts_late", "/accounts?state=late"},
+		{"accounts_part", "/accounts?part=" + healthy.Accounts[0].ID[len(healthy.Accounts[0].ID)-6:]},
 		{"account", "/account?id=" + healthy.Accounts[0].ID},
 		{"account_failing", "/account?id=" + failing.Accounts[0].ID},
 		{"account_edit", "/account/edit?id=" + failing.Accounts[0].ID},
