@@ -205,7 +205,7 @@ func (l *listing) lookTwice(ctx context.Context, ids []string) (gone []string, v
 	if err != nil {
 		return nil, nil, err
 	}
-	l.looked += len(ids) / 2
+	l.looked += len(ids)
 	selected := make(map[string]bool)
 	for i := range brief {
 		if l.query.Selector.mayBeRecord(brief[i].Record) {
