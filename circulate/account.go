@@ -98,7 +98,10 @@ func (Account) counted(n int, err error) error {
 	return err
 }
 
-var nudgeScript = wire.NewTellingScript("nudge", lua("nudge"))
+var (
+	nudgeScript        = wire.NewTellingScript("nudge", lua("nudge"))
+	nudgeOverdueScript = wire.NewScript("nudgeoverdue", lua("nudgeoverdue"))
+)
 
 // ErrParked reports that an account is out of circulation.
 var ErrParked = wire.Finding("circulate: account is parked")
@@ -112,7 +115,8 @@ type Nudge struct {
 
 // Nudge moves the account's due time earlier, never later. Nudges of one account merge:
 // the earliest due time and the newest hint win. An account that is being checked is
-// checked again after its return. Nudge returns ErrNotRegistered or ErrParked if there is
+// checked again after its return. A nudge to now of an account that is overdue moves it
+// before others that are. Nudge returns ErrNotRegistered or ErrParked if there is
 // nothing to check.
 func (a Account) Nudge(ctx context.Context, n Nudge) error {
 	return a.ring.whereverIs(ctx, a.id, func(ctx context.Context, shard int) error { return a.ring.nudgeIn(ctx, shard, a.id, n) })
@@ -122,7 +126,7 @@ func (a Account) Nudge(ctx context.Context, n Nudge) error {
 func (r *Ring) nudgeIn(ctx context.Context, shard int, id string, n Nudge) error {
 	k := &r.keys[shard]
 	where, err := redis.String(r.wire.Run(ctx, nudgeScript, shard,
-		[]string{k.tickets, k.schedule, k.parked, k.nudges, k.timeline.Mattered, k.timeline.Routine},
+		[]string{k.tickets, k.schedule, k.parked, k.nudges, k.timeline.Mattered, k.timeline.Routine, k.urgent},
 		append(append([]any{id, max(0, n.Within.Milliseconds()), n.Hint, max(0, n.Lives.Milliseconds())}, r.wakeArgs(shard)...), r.told())...))
 	switch {
 	case err != nil:
@@ -133,4 +137,16 @@ func (r *Ring) nudgeIn(ctx context.Context, shard int, id string, n Nudge) error
 		return ErrParked
 	}
 	return nil
+}
+
+// NudgeOverdue nudges those accounts of a shard to now that are overdue, the first one
+// first, and returns how many were. It changes none that is not due yet, that waits in
+// message_queue, or that is claimed, parked or not registered. It writes no line in the
+// timeline.
+func (r *Ring) NudgeOverdue(ctx context.Context, shard int, ids []string) (int, error) {
+	if err := wire.CheckBatch("nudge overdue", len(ids)); err != nil {
+		return 0, err
+	}
+	k := &r.keys[shard]
+	return redis.Int(r.wire.Run(ctx, nudgeOverdueScript, shard, []string{k.schedule, k.tickets, k.urgent}, anyOf(ids)...))
 }

@@ -46,10 +46,14 @@ var steps = map[string]func(ctx context.Context, r *Ring) error{
 	"park":       func(ctx context.Context, r *Ring) error { _, err := r.Park(ctx, 0, "x", []string{"a"}); return err },
 	"resume":     func(ctx context.Context, r *Ring) error { return r.Account("a").Resume(ctx, Resumption{}) },
 	"nudge":      func(ctx context.Context, r *Ring) error { return r.Account("a").Nudge(ctx, Nudge{}) },
-	"look":       func(ctx context.Context, r *Ring) error { _, err := r.Look(ctx, 0, []string{"a"}); return err },
-	"scan":       func(ctx context.Context, r *Ring) error { _, _, err := r.Scan(ctx, 0, "", 1); return err },
-	"count":      func(ctx context.Context, r *Ring) error { _, err := r.Count(ctx, 0); return err },
-	"count all":  func(ctx context.Context, r *Ring) error { _, err := r.CountAll(ctx); return err },
+	"nudge overdue": func(ctx context.Context, r *Ring) error {
+		_, err := r.NudgeOverdue(ctx, 0, []string{"a"})
+		return err
+	},
+	"look":      func(ctx context.Context, r *Ring) error { _, err := r.Look(ctx, 0, []string{"a"}); return err },
+	"scan":      func(ctx context.Context, r *Ring) error { _, _, err := r.Scan(ctx, 0, "", 1); return err },
+	"count":     func(ctx context.Context, r *Ring) error { _, err := r.Count(ctx, 0); return err },
+	"count all": func(ctx context.Context, r *Ring) error { _, err := r.CountAll(ctx); return err },
 	"messages": func(ctx context.Context, r *Ring) error {
 		_, err := r.Streams().Messages(ctx, 0, StreamStart, 1)
 		return err

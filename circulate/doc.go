@@ -100,7 +100,12 @@
 // alike. It promotes only if fewer wait in a lane than it takes, and then up to twice as
 // many as it takes, at least eight. So what waits in a lane was chosen lately. Urgent
 // accounts are promoted wherever they are met. A nudge makes an account due now, which is
-// among the latest, so it is met by the next claim.
+// among the latest, so it is met by the next claim. An account that is overdue may be
+// anywhere, so a nudge to now puts it into the urgent lane itself.
+//
+// What a third party is about to forget goes before all. The ring does not know it: the
+// monitor on duty finds accounts of which less than a quarter of the retention time is
+// left, and nudges those that are overdue ([Ring.NudgeOverdue]).
 //
 // No account starves. Of each lane's promotions every eighth, and at least one, is the
 // earliest due that was met, and the earliest due of all is always met. While clocks do not
@@ -110,7 +115,8 @@
 // again and again. So each account comes to be the first, is promoted, and is taken.
 //
 // A replica of an earlier version promotes all that is due, in the order of due times.
-// Beside it the normal lane is long, and claims take what waits there.
+// Beside it the normal lane is long, and claims take what waits there. Its monitor
+// nudges nothing, and its nudges leave overdue accounts in the schedule.
 //
 // # Kinds
 //
@@ -153,7 +159,7 @@
 //	Requeue   is the monitor's: MULTI(LREM, LPUSH), and MULTI(LREM, LREM) if the first
 //	          LREM answered 0. It is no script and knows no ticket. It may leave a copy,
 //	          which is void from the next claim on.
-//	Register, Upsert, Deregister, Park, Resume, Probe, Nudge
+//	Register, Upsert, Deregister, Park, Resume, Probe, Nudge, NudgeOverdue
 //	          change which accounts circulate; the fresh ticket voids a check under way.
 //	          Upsert and Deregister may demand the record that the caller saw, so that
 //	          of two changes at once none is lost. A new account may bring along a
@@ -639,10 +645,10 @@
 // A Redis at its memory limit refuses every command that could need more, and all of
 // MULTI. Steps that free memory, move or only read succeed there: Claim, Return and
 // Progress without messages, Release, Requeue, which is a script then, Deregister, Park,
-// Resume, Quarantine, Look, Count, heartbeats, duty, trimming, all steps of consumer
-// groups, and all steps of sends but Queue, with their events. Steps that add are refused
-// before they have written anything ([Full]): Return and Progress with messages, Register
-// and Upsert of something new, Nudge, and Queue.
+// Resume, Quarantine, NudgeOverdue, Look, Count, heartbeats, duty, trimming, all steps of
+// consumer groups, and all steps of sends but Queue, with their events. Steps that add are
+// refused before they have written anything ([Full]): Return and Progress with messages,
+// Register and Upsert of something new, Nudge, and Queue.
 //
 // # Unknown outcomes
 //

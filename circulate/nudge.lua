@@ -5,6 +5,7 @@
 -- KEYS[3]  parked    ZSET  id -> parked at
 -- KEYS[4]  nudges    HASH  id -> due|expiry|hint
 -- KEYS[5], KEYS[6]  timeline  STREAMs
+-- KEYS[7]  message_queue:urgent  LIST
 -- ARGV[1]  id
 -- ARGV[2]  within how many ms
 -- ARGV[3]  the hint; empty = none
@@ -15,14 +16,17 @@
 -- A nudge to now wakes replicas in any case: a busy replica lets due accounts of a shard
 -- gather, and a nudge must not wait for that.
 --
+-- An account that was due before now goes to the urgent lane: in the schedule it would wait
+-- for its turn among all that are due.
+--
 -- Returns scheduled, circulating, parked or unknown. A circulating account is waiting or
 -- claimed; the script does not know which. The nudge is stored, and the next claim or
 -- return obeys it.
 
-local tickets, schedule, parked, nudges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local tickets, schedule, parked, nudges, urgent = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[7]
 local id, within, hint, lives = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 
-local wrong = mistyped(tickets, 'hash', schedule, 'zset', parked, 'zset', nudges, 'hash')
+local wrong = mistyped(tickets, 'hash', schedule, 'zset', parked, 'zset', nudges, 'hash', urgent, 'list')
 if wrong then return wrong end
 
 local current = redis.call('HGET', tickets, id)
@@ -46,6 +50,11 @@ if hint ~= '' or not scheduled then
 end
 if scheduled then
   if due <= now or due < first_due(schedule) then wake(ARGV[5], ARGV[6], due) end
+  if due <= now and tonumber(scheduled) < now then
+    move_to_front(schedule, urgent, tickets, id, current, tonumber(scheduled))
+    tell({KEYS[5], KEYS[6]}, ARGV[7], id, 'nudged', within, '')
+    return 'circulating'
+  end
   -- An account that waits for its turn in a limit's line stays there: an earlier check
   -- would be denied, and would get a new place at the line's end.
   if due < tonumber(scheduled) and rule_behind(current) ~= TURN then

@@ -222,6 +222,8 @@ func fullPark(f *fullFixture) {
 	ctx := context.Background()
 	f.register("a", "b", "c")
 	claims := f.claim(alice, "a")
+	f.register("late")
+	f.do("ZADD", f.key("schedule"), 1, "late")
 	f.full()
 	n, err := f.ring.Park(ctx, 0, circulate.ReasonPaused, []string{"a", "b"})
 	if err != nil || n != 2 {
@@ -235,6 +237,9 @@ func fullPark(f *fullFixture) {
 	}
 	f.must("resume", f.ring.Account("a").Resume(ctx, circulate.Resumption{}))
 	f.placed("a", circulate.Scheduled)
+	if n, err := f.ring.NudgeOverdue(ctx, 0, []string{"late"}); n != 1 || err != nil {
+		f.Errorf("nudged %d that are overdue, %v", n, err)
+	}
 	outcomes, err := f.ring.Probe(ctx, 0, []circulate.Resumption{{ID: "b"}})
 	if err != nil || outcomes[0] != circulate.BackAgain {
 		f.Errorf("probe: %v, %v", outcomes, err)

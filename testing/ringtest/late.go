@@ -1,6 +1,7 @@
 package ringtest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -129,6 +130,79 @@ func lateLanes(f *fixture) {
 	f.nudge(asked, circulate.Nudge{})
 	if got := f.taken(1); got[0] != asked {
 		f.Errorf("%q was taken, and %s was asked for", got, asked)
+	}
+	f.conserved()
+}
+
+// nudgeOverdue: an overdue account that is asked for goes before any number of others that
+// are later than it, and still tells since when it was due.
+func nudgeOverdue(f *fixture) {
+	ids := some("account", 800)
+	for from := 0; from < len(ids); from += 200 {
+		f.register(ids[from : from+200]...)
+	}
+	f.register("asked")
+	for i, id := range ids {
+		f.due(id, f.now().Add(-time.Hour+time.Duration(i)*time.Second))
+	}
+	due := f.now().Add(-58 * time.Minute) // between the others, and hardly late
+	f.late("asked", f.now().Sub(due), 240*time.Hour, "+")
+	f.nudge("asked", circulate.Nudge{Within: time.Minute})
+	f.placed("asked", circulate.Scheduled)
+	f.nudge("asked", circulate.Nudge{Hint: []byte("token"), Lives: time.Hour})
+	if v := f.look("asked"); v.Place != circulate.Waiting || v.Rule != circulate.RuleNudged {
+		f.Errorf("%s by %c", v.Place, v.Rule)
+	}
+	f.nudge("asked", circulate.Nudge{})
+	f.conserved()
+	c := f.claim(alice, "asked")[0]
+	if late := c.Due.Sub(due); late < 0 || late > time.Second || string(c.Hint) != "token" {
+		f.Errorf("due %v after it was, hint %q", late, c.Hint)
+	}
+	f.ret(circulate.Written, circulate.Return{Claim: c, Due: soon(c), Mark: circulate.MarkOK})
+	f.placed("asked", circulate.Scheduled)
+	if f.number("EXISTS", f.key("nudges")) != 0 {
+		f.Error("a nudge is left")
+	}
+	f.conserved()
+}
+
+// nudgeManyOverdue: of several accounts those that are overdue go to the front, in the
+// order in which they were given. The others stay where they are.
+func nudgeManyOverdue(f *fixture) {
+	f.register("first", "second", "later", "waiting", "claimed", "parked", "other")
+	ctx := context.Background()
+	if _, err := f.ring.Park(ctx, 0, "gone", []string{"parked"}); err != nil {
+		f.Fatal(err)
+	}
+	for _, id := range []string{"first", "second", "later", "waiting", "other"} {
+		f.due(id, f.now().Add(time.Hour))
+	}
+	f.claim(alice, "claimed")
+	f.due("waiting", f.now().Add(-time.Second))
+	waiting := f.claim(alice, "waiting")
+	if _, err := f.ring.Release(ctx, 0, waiting); err != nil {
+		f.Fatal(err)
+	}
+	f.late("second", 2*time.Hour, time.Second, "+")
+	f.late("other", 2*time.Hour, time.Second, "+")
+	f.late("first", 30*time.Second, 24*time.Hour, "+")
+	ids := []string{"first", "unknown", "second", "later", "waiting", "claimed", "parked", "first"}
+	if n, err := f.ring.NudgeOverdue(ctx, 0, ids); n != 2 || err != nil {
+		f.Errorf("%d were overdue, %v", n, err)
+	}
+	if n, err := f.ring.NudgeOverdue(ctx, 0, ids); n != 0 || err != nil {
+		f.Errorf("%d were overdue again, %v", n, err)
+	}
+	f.conserved()
+	for id, want := range map[string]circulate.Place{"later": circulate.Scheduled, "claimed": circulate.Claimed, "parked": circulate.Parked, "other": circulate.Scheduled} {
+		f.placed(id, want)
+	}
+	if got := strings.Join(f.taken(2), " "); got != "first second" {
+		f.Errorf("%s were taken first", got)
+	}
+	if _, err := f.ring.NudgeOverdue(ctx, 0, nil); err == nil {
+		f.Error("none were nudged")
 	}
 	f.conserved()
 }

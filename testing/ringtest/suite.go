@@ -37,6 +37,8 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"claim of what is in time":                            claimInTime,
 			"claim of many late ones starves none":                lateStarves,
 			"lanes of what is late":                               lateLanes,
+			"nudge of what is overdue":                            nudgeOverdue,
+			"nudge of many, as far as they are overdue":           nudgeManyOverdue,
 			"claim drops what is void":                            claimDropsVoid,
 			"claim takes one of two copies":                       claimTakesOneCopy,
 			"claim sets garbage aside":                            claimSetsGarbageAside,

@@ -96,6 +96,15 @@ local function renew(tickets, sequence, id, current, now, rule)
   return fresh
 end
 
+-- Moves a scheduled account to the urgent lane, given its tickets field and when it was
+-- due. It is for accounts that were due already, so their order in the schedule matters
+-- no more.
+local function move_to_front(schedule, urgent, tickets, id, current, due)
+  redis.call('LPUSH', urgent, ticket_of(current) .. '|' .. stamp(due) .. WAITS .. id)
+  redis.call('ZREM', schedule, id)
+  redis.call('HSET', tickets, id, sub(current, 1, 15) .. NUDGED .. sub(current, 17))
+end
+
 -- Takes pairs of key and type. Returns an error reply for the first key with another
 -- type, so that a script can stop before it writes. Otherwise returns nil and the set of
 -- the keys that exist.
