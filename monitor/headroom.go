@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -20,6 +21,8 @@ const (
 	// still has the messages that came since. WeCom retains messages for three days, so
 	// that is every six hours.
 	retentionTries = 12
+	// hastenPage is how many accounts go before others in a step.
+	hastenPage = 500
 	// headroomRepeat is how often a warning is repeated.
 	headroomRepeat = time.Hour
 )
@@ -29,6 +32,13 @@ const (
 type headrooms struct {
 	known accounts.Retentions // nil: retention times are unknown
 	kinds map[string]*accounts.Headroom
+	soon  []forgetting // of the shard that is being scanned
+}
+
+// forgetting is an account that has less than a quarter of its retention time left.
+type forgetting struct {
+	id   string
+	left time.Duration
 }
 
 func newHeadrooms(known accounts.Retentions) *headrooms {
@@ -62,11 +72,26 @@ func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.
 			h.kinds[record.Kind] = &accounts.Headroom{Kind: record.Kind}
 		}
 		h.kinds[record.Kind].Add(s.ID, keeps, s.Age, !s.Parked.IsZero())
+		if left := keeps - s.Age; s.Parked.IsZero() && left < keeps/4 {
+			h.soon = append(h.soon, forgetting{s.ID, left})
+		}
 		if !s.Parked.IsZero() && problem.MayPass(s.Reason) && now.Sub(s.Parked) >= keeps/retentionTries {
 			try = append(try, circulate.ParkedAccount{ID: s.ID, Since: s.Parked, Reason: s.Reason})
 		}
 	}
 	return try
+}
+
+// takeSoon returns the accounts of the shard whose third parties forget messages soon, the
+// soonest first, and forgets them.
+func (h *headrooms) takeSoon() []string {
+	slices.SortFunc(h.soon, func(a, b forgetting) int { return cmp.Compare(a.left, b.left) })
+	ids := make([]string, len(h.soon))
+	for i, f := range h.soon {
+		ids[i] = f.id
+	}
+	h.soon = nil
+	return ids
 }
 
 // sorted returns the headrooms by kind.
@@ -90,6 +115,28 @@ func (m *Monitor) tryAgain(ctx context.Context, shard int, try []circulate.Parke
 		m.log.Info("parked accounts are tried again, because their third parties keep messages for a limited time", "accounts", n)
 	}
 	return err
+}
+
+// hasten has a shard's accounts go before others if they are overdue. Accounts that are not
+// due yet stay where they are: their failures or their limits have them wait.
+func (m *Monitor) hasten(ctx context.Context, shard int, ids []string) error {
+	hastened := 0
+	defer func() {
+		if hastened > 0 {
+			m.log.Info("overdue accounts go before others, because their third parties will soon forget messages", "accounts", hastened, "shard", shard)
+		}
+	}()
+	for some := range slices.Chunk(ids, hastenPage) {
+		n, err := m.ring.NudgeOverdue(ctx, shard, some)
+		if err != nil {
+			return err
+		}
+		hastened += n
+		if ctx.Err() != nil || !m.duty.held() {
+			return nil
+		}
+	}
+	return nil
 }
 
 // warnOfLoss warns of accounts whose third party will soon forget messages. It warns when

@@ -143,6 +143,36 @@ func TestHeadroomShrinks(t *testing.T) {
 	})
 }
 
+// TestWhatIsAboutToBeForgottenGoesFirst leaves accounts unchecked for longer than three
+// quarters of the time for which their third party retains messages.
+func TestWhatIsAboutToBeForgottenGoesFirst(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		w.registerKind("wecom", `{}`, "soon", "backs off", "paused")
+		w.registerKind("wecom", `{"hours":60}`, "sooner")
+		w.registerKind("wecom", `{"hours":240}`, "kept for long")
+		w.registerKind("feed", `{"x":{"kind":"wecom"}}`, "of another kind")
+		w.park(circulate.ReasonPaused, "paused")
+		w.Do("ZADD", key(w.Ring, 0, "schedule"), time.Now().Add(56*time.Hour).UnixMilli(), "backs off")
+		time.Sleep(50 * time.Hour)
+		w.watch(2 * time.Minute)
+		w.Placed(circulate.Waiting, "sooner")
+		w.Placed(circulate.Scheduled, "soon", "backs off", "kept for long", "of another kind")
+		time.Sleep(5 * time.Hour)
+		w.Do("ZADD", key(w.Ring, 0, "schedule"), time.Now().Add(-55*time.Hour).UnixMilli(), "sooner")
+		w.Do("DEL", key(w.Ring, 0, "message_queue:urgent"))
+		log, _ := w.watch(2 * time.Minute)
+		if log.count("will soon forget messages") != 1 {
+			w.Error("it is not logged once")
+		}
+		w.Placed(circulate.Scheduled, "backs off", "kept for long", "of another kind")
+		w.Placed(circulate.Parked, "paused")
+		b, err := w.Ring.Claim(w.Context(), 0, "alice00000", 2, 0)
+		if err != nil || len(b.Claims) != 2 || b.Claims[0].ID != "sooner" || b.Claims[1].ID != "soon" {
+			w.Errorf("%v, %v", b.Claims, err)
+		}
+	})
+}
+
 // TestParkedAccountsAreTriedBeforeTheirMessagesAreGone leaves accounts parked for seven
 // of seventy-two hours, without any probe interval.
 func TestParkedAccountsAreTriedBeforeTheirMessagesAreGone(t *testing.T) {

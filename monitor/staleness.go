@@ -63,10 +63,14 @@ func (m *Monitor) scan(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		var try []circulate.ParkedAccount
 		for i := range pages {
 			all.Add(pages[i].Ages)
 			failing.Add(pages[i].Now, pages[i].Slow)
-			if err := m.tryAgain(ctx, shard, rooms.add(pages[i].Now, pages[i].Told)); err != nil && !circulate.Unavailable(err) {
+			try = append(try, rooms.add(pages[i].Now, pages[i].Told)...)
+		}
+		for _, err := range []error{m.hasten(ctx, shard, rooms.takeSoon()), m.tryAgain(ctx, shard, try)} {
+			if err != nil && !circulate.Unavailable(err) {
 				return err
 			}
 		}
