@@ -686,8 +686,8 @@
 // Package ringtest tests them step by step on every kind of server. Its random walk tests
 // them over arbitrary interleavings of whole steps, with requeues stopped half way.
 //
-// Late accounts: the explorer finds what is promoted late and stays, or goes nowhere, and
-// ringtest who starves.
+// Late accounts: the explorer finds what is promoted late and stays, goes nowhere, or
+// starves, and ringtest in which order they go.
 //
 // Not guaranteed: that two checks of one account never overlap in time. A live replica
 // that outlasts the long timeout may be checking while another does; only one of the

@@ -97,7 +97,8 @@
 // holder of the account, in processing_list and under its current ticket; never twice;
 // only a fresh ticket becomes current; and what is released comes first in line. From every state: if all stop for ever, a
 // monitor and a poller that come later get every account that is not parked exactly once
-// in each round. See law.go.
+// in each round. Where accounts are late, they get each of them within a bounded number of
+// claims, however many others are relatively later. See law.go.
 //
 // While the number of shards changes, all that holds in each shard, and each account is
 // in one of its two shards, or on its way, but never in two of them. Only a registrar's

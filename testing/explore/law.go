@@ -25,8 +25,8 @@ type law interface {
 }
 
 // ringLaw is the conservation law of package circulate, by the key names that the
-// protocol documents.
-type ringLaw struct{}
+// protocol documents. Where accounts are late, none of them starves either.
+type ringLaw struct{ late bool }
 
 // everyTicket returns the current tickets, by shard and account.
 func everyTicket(s snapshot) map[string]string {
@@ -144,7 +144,7 @@ func (ringLaw) goesOn(before, after snapshot, step string) string {
 
 // recovers has a monitor and a poller take over that come later. Each registered account
 // that is not parked must be claimed once in each of two rounds.
-func (ringLaw) recovers(st *store, from snapshot) (string, error) {
+func (l ringLaw) recovers(st *store, from snapshot) (string, error) {
 	m := st.embedded.Miniredis()
 	if err := restore(m, st.shards, from, 0); err != nil {
 		return "", err
@@ -185,11 +185,86 @@ func (ringLaw) recovers(st *store, from snapshot) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fault, strict := ringLaw{}.holds(after)
+	fault, strict := l.holds(after)
 	if fault == "" && strict != "" {
 		fault = strict
 	}
-	return fault, nil
+	if fault != "" || !l.late {
+		return fault, nil
+	}
+	return starves(st, from)
+}
+
+// atOnce is how many accounts a poller claims at once in starves.
+const atOnce = 4
+
+// starves has a monitor and a poller take over that come later, while more accounts than
+// they can ever take are relatively later than each of the snapshot's own. It returns which
+// account is not claimed all the same. A claim promotes if fewer wait than it takes, and
+// then at most twice as many as that, one of them the earliest due. So each account costs
+// at most two claims, and a third one takes what waits at first.
+func starves(st *store, from snapshot) (string, error) {
+	m := st.embedded.Miniredis()
+	if err := restore(m, st.shards, from, 0); err != nil {
+		return "", err
+	}
+	d := &direct{store: st}
+	a, err := newActor(nameText(reserved), nil, d, st.scripts)
+	if err != nil {
+		return "", err
+	}
+	ctx := context.Background()
+	held, _, err := a.ring.Oldest(ctx, 0, 0, 1000)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range held {
+		if _, _, err := a.ring.Requeue(ctx, 0, h); err != nil {
+			return "", err
+		}
+	}
+	// wait has an account due, as one whose checks succeed at an interval.
+	wait := func(id, before string, late, interval time.Duration) error {
+		due := frozen().Add(-late)
+		m.HSet(tag+"tickets", id, before+fmt.Sprintf("%08x", due.Add(-interval).Unix())+"++++++++")
+		_, err := m.ZAdd(tag+"schedule", float64(due.UnixMilli()), id)
+		return err
+	}
+	registered, places := whereabouts(from)
+	left := make(map[string]bool)
+	all := from.get("tickets")
+	for i := 0; i+1 < len(all); i += 2 {
+		id := all[i]
+		if places[id][0] == "parked" {
+			continue
+		}
+		left[id] = true
+		if places[id][0] != "schedule" {
+			continue
+		}
+		if err := wait(id, all[i+1][:16], 2*time.Hour, 24*time.Hour); err != nil {
+			return "", err
+		}
+	}
+	claims := 2*len(registered) + 1
+	for i := range 2 * atOnce * (claims + 1) {
+		if err := wait(fmt.Sprint("other", i), ticketText(reserved)+"nd", time.Hour, time.Second); err != nil {
+			return "", err
+		}
+	}
+	for range claims {
+		b, err := a.ring.Claim(ctx, 0, a.name, atOnce, 0)
+		if err != nil {
+			return "", err
+		}
+		for i := range b.Claims {
+			delete(left, b.Claims[i].ID)
+		}
+	}
+	for id := range left {
+		return fmt.Sprintf("%s starves: it is not claimed within %d claims of %d, where others are relatively later", id, claims, atOnce), d.err
+	}
+	return "", d.err
 }
 
 // claimAll claims and returns, for later, until nothing is left.

@@ -49,7 +49,7 @@ func ringConfig(n crew, roles []string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Surroundings: around, Law: ringLaw{}, Rest: true, Crashes: 2, Cuts: 1}
+	c := Config{Surroundings: around, Law: ringLaw{late: n.late}, Rest: true, Crashes: 2, Cuts: 1}
 	p, m := poller(claimed, []int{0}, everyWay()), monitor([]int{0})
 	if n.strangers > 0 {
 		p = poller(claimed, []int{0}, everyWay(), accountKind)
