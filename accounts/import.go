@@ -49,6 +49,10 @@ type Line struct {
 	ID     string // the account's, if Faults are given and it is known
 	Record []byte // as a line of an export, and valid until the next line is asked for
 	Faults Faults // if there are any, the record is not read, and the line is left out
+
+	// Taken is called once the record was found valid, before it is written. An error ends the
+	// import. It is not called in a dry run, and may be nil.
+	Taken func() error
 }
 
 func (o Importing) withDefaults() Importing {

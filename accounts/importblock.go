@@ -31,6 +31,7 @@ type line struct {
 	begin   *circulate.Begin // the state that a new account begins with
 	faults  Faults
 	err     error // why it could not be judged
+	taken   func() error
 }
 
 // readLines hands every good line on to the writer, and reports the bad ones.
@@ -86,7 +87,7 @@ func readBlock(in lineSource) ([]line, error) {
 		// The source reuses its buffer for the next line.
 		start := len(text)
 		text = append(text, next.Record...)
-		block = append(block, line{number: next.Number, text: text[start:len(text):len(text)], account: Account{ID: next.ID}, faults: next.Faults})
+		block = append(block, line{number: next.Number, text: text[start:len(text):len(text)], account: Account{ID: next.ID}, faults: next.Faults, taken: next.Taken})
 		size += len(next.Record)
 	}
 	return block, nil
@@ -139,6 +140,11 @@ func (l *line) hand(w *batchWriter, o Importing, s *Summary, seen *repeats) erro
 		if before := seen.add(l.account.ID, l.number); before > 0 {
 			s.Repeated++
 			if err := o.Repeated(RepeatedLine{Line: l.number, Before: before, ID: l.account.ID}); err != nil {
+				return err
+			}
+		}
+		if l.taken != nil && !o.DryRun {
+			if err := l.taken(); err != nil {
 				return err
 			}
 		}

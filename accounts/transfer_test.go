@@ -314,6 +314,35 @@ func TestImportFedSlowly(t *testing.T) {
 	})
 }
 
+// What belongs to a record is done once it is judged and before it is written, and not in a dry run.
+func TestImportLinesTaken(t *testing.T) {
+	r, _ := newRegistry(t, redistest.Embedded(t), 4)
+	var taken []int
+	broken := errors.New("broken")
+	lines := func(yield func(Line, error) bool) {
+		for i, record := range []string{`{"id":"a","kind":"plain"}`, `{"id":"b","kind":"plain","cadence":"often"}`, `{"id":"c","kind":"plain"}`, `{"id":"d","kind":"plain"}`} {
+			took := func() error {
+				if taken = append(taken, i); i == 3 {
+					return broken
+				}
+				return nil
+			}
+			if !yield(Line{Number: i + 1, Record: []byte(record), Taken: took}, nil) {
+				return
+			}
+		}
+	}
+	if s, err := r.ImportLines(t.Context(), lines, Importing{DryRun: true}); err != nil || s != (Summary{Lines: 4, Created: 3, Failed: 1}) || taken != nil {
+		t.Errorf("dry: %+v %v, taken %v", s, err, taken)
+	}
+	if s, err := r.ImportLines(t.Context(), lines, Importing{}); !errors.Is(err, broken) || s.Failed != 1 || !slices.Equal(taken, []int{0, 2, 3}) {
+		t.Errorf("%+v %v, taken %v", s, err, taken)
+	}
+	if _, err := r.Get(t.Context(), "d"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("what was not done for was written: %v", err)
+	}
+}
+
 func TestExportLeavesOutWhatIsNoRecord(t *testing.T) {
 	ctx := context.Background()
 	r, ring := newRegistry(t, redistest.Embedded(t), 1)

@@ -28,16 +28,25 @@ type listedState struct {
 }
 
 // linesOf returns the entries of another program's list as lines of an import. It reports what has
-// no counterpart, and stores secrets before the records that refer to them.
-func (s *Server) linesOf(ctx context.Context, entries iter.Seq2[moving.Entry, error], dry bool, report func(BadLine) error) iter.Seq2[accounts.Line, error] {
+// no counterpart. Secrets are stored when their record was found valid, before it is written: a
+// record that is refused leaves none behind.
+func (s *Server) linesOf(ctx context.Context, entries iter.Seq2[moving.Entry, error], report func(BadLine) error) iter.Seq2[accounts.Line, error] {
 	return func(yield func(accounts.Line, error) bool) {
 		for e, err := range entries {
 			if _, unreadable := errors.AsType[*moving.UnreadableError](err); err != nil && !unreadable {
 				err = fmt.Errorf("%w: %w", accounts.ErrInput, err) // the request broke off
 			}
 			line := accounts.Line{Number: e.Line, ID: e.Account.ID, Faults: e.Faults}
-			if err == nil && line.Faults == nil {
-				line.Faults, err = s.storeListed(ctx, e.Secrets, e.Account.Kind, dry)
+			if e.Again > 0 {
+				if err := report(BadLine{Line: e.Line, ID: e.Account.ID, Left: e.Left}); err != nil {
+					yield(line, err)
+					return
+				}
+				continue
+			}
+			if err == nil && line.Faults == nil && len(e.Secrets) > 0 {
+				line.Faults = s.refuseListed(ctx, e.Secrets)
+				line.Taken = func() error { return s.storeListed(ctx, e.Secrets, e.Account.Kind) }
 			}
 			if err == nil && line.Faults == nil {
 				line.Record, err = recordOf(&e)
@@ -65,34 +74,35 @@ func recordOf(e *moving.Entry) ([]byte, error) {
 	return bytes.TrimSpace(text.Bytes()), err
 }
 
-// storeListed stores the secrets that a list has in plain text, as the route for secrets does, and
-// with its right. It returns why the line cannot be taken.
-func (s *Server) storeListed(ctx context.Context, found []moving.Secret, kind string, dry bool) (accounts.Faults, error) {
-	if len(found) == 0 {
-		return nil, nil
-	}
+// refuseListed returns why the secrets that a list has in plain text cannot be stored. That needs
+// what the route for secrets needs.
+func (s *Server) refuseListed(ctx context.Context, found []moving.Secret) accounts.Faults {
 	caller, _ := access.From(ctx)
 	switch {
 	case !May(caller, "PUT /v1/secrets/{name}"):
-		return accounts.Faults{{Field: "password", Reason: "would be stored as a secret, which needs the role admin without labels; or remove it from the list, and add the secret to the account later"}}, nil
+		return accounts.Faults{{Field: "password", Reason: "would be stored as a secret, which needs the role admin without labels; or remove it from the list, and add the secret to the account later"}}
 	case s.sealer() == nil:
-		return accounts.Faults{{Field: "password", Reason: noSealer().Detail}}, nil
+		return accounts.Faults{{Field: "password", Reason: noSealer().Detail}}
 	}
 	for _, one := range found {
 		switch {
 		case one.Value == "":
-			return accounts.Faults{{Field: "password", Reason: "is missing beside the user"}}, nil
+			return accounts.Faults{{Field: "password", Reason: "is missing beside the user"}}
 		case len(one.Value) > secret.MaxValue:
-			return accounts.Faults{{Field: "password", Reason: "must be at most 65536 bytes"}}, nil
-		}
-		if dry {
-			continue
-		}
-		if err := s.storeFor(ctx, one.Name, one.Value, secret.Binding{Hosts: []string{one.Host}, Kinds: []string{kind}}); err != nil {
-			return nil, err
+			return accounts.Faults{{Field: "password", Reason: "must be at most 65536 bytes"}}
 		}
 	}
-	return nil, nil
+	return nil
+}
+
+// storeListed stores the secrets of an account of this kind, each for its host alone.
+func (s *Server) storeListed(ctx context.Context, found []moving.Secret, kind string) error {
+	for _, one := range found {
+		if err := s.storeFor(ctx, one.Name, one.Value, secret.Binding{Hosts: []string{one.Host}, Kinds: []string{kind}}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // exportOPML writes the feeds among the selected accounts.

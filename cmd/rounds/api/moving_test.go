@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,21 +135,57 @@ func TestMovingInWithoutTheRightToSecrets(t *testing.T) {
 	}
 }
 
+// A record that is refused leaves no secret behind, and a secret that cannot be one its whole line.
+func TestMovingInStoresNoSecretsOfRefusedRecords(t *testing.T) {
+	f := movingFixture(t)
+	for _, c := range []struct{ text, want string }{
+		{"url,cadence\nhttps://ann:s3cr3t@a.example/f,now and then\n", "cadence"},
+		{"url,id\nhttps://ann:s3cr3t@a.example/f,\x01\n", "id"},
+		{"url\nhttps://ann@a.example/f\n", "is missing beside the user"},
+		{`[{"feed_url":"https://a.example/f","username":"ann","password":"` + strings.Repeat("x", secret.MaxValue+1) + `"}]`, "must be at most 65536 bytes"},
+		{`[{"feed_url":"https://a.example/f","username":"ann","password":"pw","cookie":"` + strings.Repeat("x", secret.MaxValue+1) + `"}]`, "must be at most 65536 bytes"},
+	} {
+		lines, end := f.imports("", c.text)
+		if end.Summary != (ImportSummary{Lines: 1, Failed: 1}) || len(lines) != 1 || !strings.Contains(lines[0], c.want) || strings.Contains(lines[0], "s3cr3t") {
+			t.Errorf("%.60s: %+v %q", c.text, end, lines)
+		}
+	}
+	var list SecretList
+	if f.call("GET", "/v1/secrets", "", 200, &list); len(list.Secrets) != 0 {
+		t.Errorf("left behind: %+v", list.Secrets)
+	}
+}
+
+// A feed in two folders is one account, in the first, and no fault.
+func TestMovingInFeedsOfTwoFolders(t *testing.T) {
+	f := movingFixture(t)
+	lines, end := f.imports("", f.file("freshrss.opml"))
+	if want := (ImportSummary{Lines: 3, Created: 2, Failed: 1}); end.Summary != want {
+		t.Errorf("%+v", end)
+	}
+	if !slices.ContainsFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, `{"line":14,"id":"ab.example-feed-`) && strings.Contains(line, `"left":[{"field":"folder"`)
+	}) {
+		t.Errorf("%q", lines)
+	}
+}
+
 func TestMovingInRefuses(t *testing.T) {
 	f := movingFixture(t)
+	f.errorReply("POST", "/v1/accounts:import?format=excel", "", 422)
+	f.errorReply("POST", "/v1/accounts:import?dry_run=perhaps", "", 422)
 	for _, c := range []struct{ query, text, want string }{
 		{"", "<opml><body><outline xmlUrl='https://a.example/'/>", "nothing was imported: the list cannot be read: line 1: it is not XML"},
 		{"", "<html/>", "nothing was imported: the list cannot be read: line 1: OPML begins with <opml>"},
 		{"?format=csv", "", "nothing was imported: the list cannot be read: there is no first line that names the columns"},
 		{"?format=records", "id,kind\na,plain\n", "nothing was imported: line 1: not a record a line: this looks like CSV"},
+		// The last one, because the server closes its connection, which the next request may still find.
 		{"", "id,kind\na,plain\n\"" + strings.Repeat("x", 1<<20), "import stopped: 0 of the 1 lines that were read are done; importing everything again is safe: the list cannot be read: a line has more than 262144 bytes"},
 	} {
 		if _, end := f.imports(c.query, c.text); !strings.HasPrefix(end.Error, c.want) {
 			t.Errorf("%.30q: %+v", c.text, end)
 		}
 	}
-	f.errorReply("POST", "/v1/accounts:import?format=excel", "", 422)
-	f.errorReply("POST", "/v1/accounts:import?dry_run=perhaps", "", 422)
 }
 
 // A dry run judges as the import does, in the same words.

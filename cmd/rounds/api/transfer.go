@@ -80,7 +80,7 @@ func (s *Server) importAccounts(w http.ResponseWriter, r *http.Request) {
 	if format == moving.Records {
 		summary, err = s.registry(ctx).ImportWith(ctx, in, options)
 	} else {
-		summary, err = s.registry(ctx).ImportLines(ctx, s.linesOf(ctx, moving.Read(format, in), o.dry, report), options)
+		summary, err = s.registry(ctx).ImportLines(ctx, s.linesOf(ctx, moving.Read(format, in), report), options)
 	}
 	if !o.dry {
 		noteImport(draft, summary, err)

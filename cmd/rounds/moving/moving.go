@@ -76,6 +76,7 @@ type Entry struct {
 	Secrets []Secret        // to which the account's config refers
 	Faults  accounts.Faults // why it cannot be taken; its fields are the list's
 	Left    accounts.Faults // what of it has no counterpart, if it can be taken
+	Again   int             // the line of a document that has the same account and counts; 0: none
 }
 
 // Secret is a secret that a list has in plain text.
@@ -126,19 +127,27 @@ func document(in io.Reader, read func(text []byte) ([]Entry, error)) iter.Seq2[E
 	}
 }
 
-// once leaves out what is in a document twice, such as a feed in two folders.
+// once takes what is in a document twice, such as a feed in two folders, from its first line. An
+// account has one folder: two in one label would match no filter.
 func once(entries []Entry) {
-	first := make(map[string]int, len(entries))
+	first := make(map[string]*Entry, len(entries))
 	for i := range entries {
 		e := &entries[i]
 		if e.Faults != nil || e.Account.ID == "" {
 			continue
 		}
-		if line, again := first[e.Account.ID]; again {
-			e.Faults = accounts.Faults{{Field: "url", Reason: fmt.Sprintf("is the feed of line %d again; the first one counts", line)}}
+		before := first[e.Account.ID]
+		if before == nil {
+			first[e.Account.ID] = e
 			continue
 		}
-		first[e.Account.ID] = e.Line
+		folder := e.Account.Labels[folderLabel]
+		*e = Entry{Line: e.Line, Account: accounts.Account{ID: e.Account.ID}, Again: before.Line}
+		if folder != "" && folder != before.Account.Labels[folderLabel] {
+			e.Left.Add("folder", fmt.Sprintf("has no counterpart: the feed is in that of line %d too, and an account has one", before.Line))
+		} else {
+			e.Left.Add("url", fmt.Sprintf("is the feed of line %d again; the first one counts", before.Line))
+		}
 	}
 }
 

@@ -23,6 +23,10 @@ func shown(e Entry) string {
 		fmt.Fprintf(&b, "%s %s", e.Faults[0].Field, e.Faults[0].Reason)
 		return b.String()
 	}
+	if e.Again > 0 {
+		fmt.Fprintf(&b, "again %d: %s %s", e.Again, e.Left[0].Field, e.Left[0].Reason)
+		return b.String()
+	}
 	fmt.Fprintf(&b, "%s %s %s", e.Account.ID, e.Account.Kind, e.Account.Config)
 	for _, name := range slices.Sorted(maps.Keys(e.Account.Labels)) {
 		fmt.Fprintf(&b, " %s=%s", name, e.Account.Labels[name])
@@ -77,7 +81,7 @@ func TestListsOfOtherPrograms(t *testing.T) {
 			`9 ab.example-feed-x feed {"url":"https://ab.example/feed"} folder=Blogs title=A & B -CURLOPT_COOKIE -priority`,
 			`10 json.example-feed.json-x feed {"url":"https://json.example/feed.json"} folder=Blogs title=JSON`,
 			`11 type is a page that the other program scrapes, and no feed; a connector can do that`,
-			`14 url is the feed of line 9 again; the first one counts`,
+			`14 again 9: folder has no counterpart: the feed is in that of line 9 too, and an account has one`,
 		}},
 		{"netnewswire.opml", OPML, []string{
 			`8 loose.example-atom.xml-x feed {"url":"https://loose.example/atom.xml"} title=Loose`,
@@ -131,6 +135,39 @@ func TestListsOfOtherPrograms(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The rows of a database are as sqlite3 -json writes them: numbers in place of truth, and nothing of
+// tags. A monitor that is there twice is one account.
+func TestRowsOfUptimeKuma(t *testing.T) {
+	const rows = `[{"id":1,"name":"News","active":1,"user_id":1,"interval":60,"url":null,"type":"group","parent":null,"basic_auth_user":null},
+{"id":2,"name":"On","active":1,"interval":300,"url":"https://on.example/feed","type":"http","parent":1,"basic_auth_user":null,"basic_auth_pass":null,"method":"GET","ignore_tls":0,"upside_down":1},
+{"id":3,"name":"Off","active":0,"interval":60,"url":"https://off.example/rss","type":"keyword","parent":null,"method":"GET","keyword":"item"},
+{"id":4,"name":"Unsaid","url":"https://unsaid.example/atom.xml","type":"http"},
+{"id":5,"name":"On","active":1,"interval":20,"url":"https://on.example/feed","type":"http","parent":1,"basic_auth_user":"ann","basic_auth_pass":"s3cr3t"},
+{"id":6,"name":"Soon","active":1,"interval":-1,"url":"https://soon.example/feed","type":"http"},
+{"id":7,"name":"Sent","url":"https://sent.example/feed","type":"http","method":"POST"}]
+`
+	got, err := readAll(t, strings.NewReader(rows), UptimeKuma)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`2 on.example-feed-x feed {"url":"https://on.example/feed"} folder=News title=On "every 5m" -upside_down`,
+		`3 off.example-rss-x feed {"url":"https://off.example/rss"} title=Off "every 1m" paused -keyword`,
+		`4 unsaid.example-atom.xml-x feed {"url":"https://unsaid.example/atom.xml"} title=Unsaid`,
+		`5 again 2: url is the feed of line 2 again; the first one counts`,
+		`6 interval `,
+		`7 method must be GET: a feed is not asked otherwise`,
+	}
+	for i := range got {
+		if got[i] = digests.ReplaceAllString(got[i], "-x"); i >= len(want) || got[i] != want[i] && (i != 4 || !strings.HasPrefix(got[i], want[i])) {
+			t.Errorf("got %s", got[i])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d entries", len(got))
 	}
 }
 
