@@ -73,7 +73,7 @@ func TestFormsOfForeignPages(t *testing.T) {
 		if token != "" {
 			cookie = f.signIn(token)
 		}
-		for _, path := range []string{"/account?id=a&peer=anna", "/v1/files?account=a"} {
+		for _, path := range []string{"/account?id=a&peer=anna", "/accounts/moving", "/v1/files?account=a", "/v1/accounts:import"} {
 			for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 				r := httptest.NewRequest("POST", path, unread{t})
 				r.Host = "localhost:8080"

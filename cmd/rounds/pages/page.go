@@ -177,7 +177,7 @@ func (s *site) acts(p *page, do action) http.HandlerFunc {
 
 // readForm reads the posted form. If it cannot be read, the page about that is shown.
 func (v *visit) readForm(w http.ResponseWriter) bool {
-	read := v.readFileForm
+	read := func() error { return v.readFileForm(maxForm) }
 	if kind, _, err := mime.ParseMediaType(v.r.Header.Get("Content-Type")); err != nil || kind != "multipart/form-data" {
 		v.r.Body = http.MaxBytesReader(w, v.r.Body, maxForm)
 		read = v.r.ParseForm
@@ -217,7 +217,7 @@ func allPages() []*page {
 		overviewPage(),
 		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), sendsPage(), limitsPage(),
 		problemsPage(),
-		accountsPage(), bulkPage(), bulkRunPage(), revivePage(), jobsPage(), jobPage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
+		accountsPage(), bulkPage(), bulkRunPage(), movingPage(), revivePage(), jobsPage(), jobPage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
 		systemPage(),
 		auditRunPage(),
 		trailOfAllPage(),

@@ -50,9 +50,9 @@ func (r *ration) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readFileForm reads the fields of the posted form up to its file.
-func (v *visit) readFileForm() error {
-	body := &ration{ReadCloser: v.r.Body, left: maxForm}
+// readFileForm reads the fields of the posted form up to its file, of which there may be so many bytes.
+func (v *visit) readFileForm(most int64) error {
+	body := &ration{ReadCloser: v.r.Body, left: most}
 	v.r.Body = body
 	parts, err := v.r.MultipartReader()
 	if err != nil {
