@@ -291,6 +291,8 @@ func TestBounds(t *testing.T) {
 		{"attributes", OPML, "<opml><outline " + many(maxToken/4, "a=''", "") + "/></opml>", "an element has more than 262144 bytes"},
 		{"large", OPML, "<opml>" + strings.Repeat(" ", MaxDocument) + "</opml>", "more than 16777216 bytes"},
 		{"entities", OPML, `<!DOCTYPE o [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><opml><outline text="&b;" xmlUrl="https://a.example/"/></opml>`, ""},
+		{"a bare quote", OPML, "<opml><body>\n<outline description=\"a \"b\"\" xmlUrl=\"https://a.example/\"/></body></opml>", "line 2: it is not XML; within an attribute"},
+		{"bare ampersands", OPML, "<opml><body><outline text='a & b' xmlUrl='https://a.example/?a&b=1'/></body></opml>", ""},
 		{"other XML", OPML, "<rss/>", "OPML begins with <opml>"},
 		{"many monitors", UptimeKuma, `{"monitorList":[` + many(MaxEntries+1, "{}", ",") + "]}", "more than 100000 entries"},
 		{"deep JSON", Miniflux, `[{"feed_url":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}]", "nested more than 32 deep"},

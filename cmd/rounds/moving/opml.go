@@ -52,7 +52,7 @@ func readOPML(text []byte) ([]Entry, error) {
 		case errors.Is(err, errToken):
 			return nil, unreadable("line %d: an element has more than %d bytes", line, maxToken)
 		case err != nil:
-			return nil, unreadable("line %d: it is not XML", line)
+			return nil, unreadable("line %d: it is not XML; within an attribute a quote is written &quot;", line)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
