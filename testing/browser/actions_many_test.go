@@ -137,6 +137,28 @@ func (h *hands) setMany() {
 	}
 }
 
+// moving imports a list after a preview.
+func (h *hands) moving() {
+	h.open("/accounts")
+	h.goes(`.head a[href="/accounts/moving"]`, "/accounts/moving")
+	h.shows(`(() => {
+  const list = new DataTransfer();
+  list.items.add(new File(["id,kind,url,paused\nmoved,http,http://crm.example/said/moved,yes\nbad,none,,\n"], "list.csv"));
+  document.getElementById("file").files = list.files;
+})()`)
+	h.goes(`form.narrow button.primary`, "/accounts/moving")
+	h.reads(`[aria-labelledby=moved-title]`, "list.csv")
+	h.reads(`[aria-labelledby=moved-title] tbody`, "kind")
+	h.named()
+	if h.exists("moved") {
+		h.t.Fatal("the preview has registered the account")
+	}
+	h.goes(`[aria-labelledby=moved-title] button.primary`, "/accounts/moving")
+	h.reads(`#moved-title .good`, "Done")
+	h.paused("moved")
+	h.must(h.scene.Calls.Remove(h.t.Context(), "moved"))
+}
+
 // testRevive has parked accounts circulate again from the page of what fails.
 func (h *hands) testRevive(t *testing.T) {
 	h.t = t

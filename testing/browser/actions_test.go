@@ -77,7 +77,7 @@ func (h *hands) testActions(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"keys", h.keys}, {"one account", h.one}, {"edit", h.edit}, {"many accounts", h.many},
+		{"keys", h.keys}, {"one account", h.one}, {"edit", h.edit}, {"many accounts", h.many}, {"moving", h.moving},
 		{"messages", h.messages}, {"webhook", h.webhook}, {"dead letters", h.letters}, {"audit", h.audit},
 	} {
 		if !t.Run(part.name, func(t *testing.T) {
