@@ -392,6 +392,44 @@ func (f *fixture) wantOnce(o Order, n int) {
 	}
 }
 
+// A job that is resumed before its stop has taken effect goes on.
+func TestResumeBeforeTheStop(t *testing.T) {
+	for _, resumed := range []State{Stopping, Stopped} { // what the process is about to write
+		faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
+			faulty := &faketime.Faulty{Server: server}
+			f := newFixture(t, server)
+			f.fill(300)
+			_, _, worker := f.process(faulty)
+			id := f.start(Order{Action: accounts.PauseAll}).ID
+			stopped, again := false, false
+			faulty.Set(func(s faketime.Step) faketime.Fate {
+				writes := func(state State) bool {
+					return slices.ContainsFunc(s.Args, func(arg any) bool { return strings.Contains(fmt.Sprintf("%s", arg), `"state":"`+string(state)+`"`) })
+				}
+				switch {
+				case s.At != faketime.Call:
+				case !stopped && slices.Contains(s.Args, any(circulate.ReasonPaused)):
+					stopped = true
+					_, err := f.jobs.Stop(t.Context(), anna, id)
+					f.must(err)
+				case stopped && !again && writes(resumed):
+					again = true
+					j, err := f.jobs.Resume(t.Context(), anna, id)
+					f.must(err)
+					if j.State != Running {
+						t.Errorf("%+v", j)
+					}
+				}
+				return faketime.Healthy
+			})
+			f.work(worker)
+			if j := f.get(id); !again || j.State != Ended || j.Changed != 300 || !j.Until.IsZero() {
+				t.Errorf("resumed before %s was written: %v %+v", resumed, again, j)
+			}
+		})
+	}
+}
+
 // A stopped job stays where it is, and goes on there.
 func TestStopAndResume(t *testing.T) {
 	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {

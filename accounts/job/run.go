@@ -369,11 +369,11 @@ func (r *runner) end(ctx context.Context, as State) (bool, error) {
 	if err := r.save(ctx, document.JobChange{Life: life}); err != nil {
 		return false, err
 	}
-	return true, nil
+	return !j.active(), nil
 }
 
-// save stores the job and renews its lease. If somebody asked to stop it meanwhile, the job
-// goes on as Stopping. It returns errLost if another process has the job.
+// save stores the job and renews its lease. If somebody stopped or resumed it meanwhile, the job
+// goes on as Stopping or Running. It returns errLost if another process has the job.
 func (r *runner) save(ctx context.Context, with document.JobChange) error {
 	j := &r.job
 	for range changeTries {
@@ -403,8 +403,8 @@ func (r *runner) save(ctx context.Context, with document.JobChange) error {
 			return errLost
 		}
 		j.version = is.version
-		if j.State == Running {
-			j.State = is.State
+		if j.active() || j.State == Stopped && is.State == Running { // somebody stopped or resumed it
+			j.State, j.Ended = is.State, time.Time{}
 		}
 	}
 	return errLost
