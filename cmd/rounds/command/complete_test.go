@@ -21,7 +21,7 @@ func TestCompletionOfFlags(t *testing.T) {
 		"parked revive --kind ":            "feed graph http imap telegram wecom-kf weixin :4",
 		"messages tail --group ":           ":4",
 		"messages tail --from ":            "start now :4",
-		"account pause --state ":           "active paused failing never_succeeded parked scheduled waiting claimed :4",
+		"account pause --state ":           "active paused failing never_succeeded late parked scheduled waiting claimed :4",
 		"account add --from ":              "backfill now :4",
 		"serve --roles ":                   "api poller monitor delivery :6",
 		"serve --roles api,monitor,":       "api,monitor,poller api,monitor,delivery :6",

@@ -49,7 +49,7 @@ changed at most 100,000 accounts.`,
 
 // newJobCommand adds to a command what is done with one job. The command prints the job.
 func newJobCommand(env environment, do func(*client.Client, context.Context, string) (api.Job, error), cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = exactly(1)
 	jsonOutput := cmd.Flags().Bool("json", false, "print it as JSON")
 	cmd.RunE = withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 		j, err := do(calls, cmd.Context(), args[0])
@@ -65,11 +65,11 @@ func printJob(env environment, j *api.Job, jsonOutput bool) error {
 	if jsonOutput {
 		return printJSON(env.stdout, j)
 	}
-	if _, err := fmt.Fprintf(env.stdout, "%s  %s  %s  changed=%d unchanged=%d matched=%d\n", oneLine(j.ID), jobAction(j), j.State, j.Changed, j.Unchanged, j.Matched); err != nil {
+	if _, err := fmt.Fprintf(env.stdout, "%s  %s  %s  changed=%d unchanged=%d matched=%d\n", oneLine(j.ID), oneLine(jobAction(j)), oneLine(string(j.State)), j.Changed, j.Unchanged, j.Matched); err != nil {
 		return err
 	}
 	for _, r := range j.Reasons {
-		if _, err := fmt.Fprintf(env.stdout, "  %s=%d  %s\n", r.Reason, r.Count, oneLine(strings.Join(r.Examples, " "))); err != nil {
+		if _, err := fmt.Fprintf(env.stdout, "  %s=%d  %s\n", oneLine(r.Reason), r.Count, oneLine(strings.Join(r.Examples, " "))); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func printJob(env environment, j *api.Job, jsonOutput bool) error {
 }
 
 func jobRow(j api.Job) string {
-	return fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s", oneLine(j.ID), jobAction(&j), j.State, j.Changed, j.Unchanged, oneLine(j.By), clockTime(j.Created), oneLine(jobSelection(&j)))
+	return fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s", oneLine(j.ID), oneLine(jobAction(&j)), oneLine(string(j.State)), j.Changed, j.Unchanged, oneLine(j.By), clockTime(j.Created), oneLine(jobSelection(&j)))
 }
 
 func jobAction(j *api.Job) string {

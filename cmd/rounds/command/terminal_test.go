@@ -99,6 +99,8 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`POST /v1/accounts:import`, append(filled[api.BadLine](), `{"summary":{"lines":1,"failed":1}}`...)},
 		{`POST /v1/accounts:(pause|resume|delete)`, append(filled[api.BulkLine](), summary...)},
 		{`(POST /v1/accounts|(GET|PUT|PATCH) /v1/accounts/[^/]+)`, filled[api.Account]()},
+		{`GET /v1/jobs`, filled[api.JobList]()},
+		{`(GET|POST) /v1/jobs/.*`, filled[api.Job]()},
 		{`GET /v1/dead`, filled[api.DeadList]()},
 		{`POST /v1/dead:replay`, filled[api.Replayed]()},
 		{`POST /v1/dead:drop`, filled[api.Dropped]()},
@@ -224,7 +226,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 	}
 	for _, url := range []string{hostileAPI(t, false), hostileAPI(t, true)} {
 		for _, line := range []string{
-			"account add a --kind feed", "account edit a", "account export", "account get a", "account import " + file, "account list", "account list --sort due", "account nudge a",
+			"account add a --kind feed", "account edit a", "account export", "account get a", "account import " + file, "account list", "jobs list", "jobs show a", "jobs stop a", "jobs resume a", "jobs undo a", "account pause --all --job", "account list --sort due", "account nudge a",
 			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account why a",
 			"audit", "doctor", "weixin login a", "mail login a --provider google", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "kinds", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1",
 			"messages tail --group g --from start --limit 1", "backup " + filepath.Join(t.TempDir(), "b"), "restore " + saved + " --dry-run", "parked list", "parked revive a", "problems", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
