@@ -35,6 +35,23 @@ func TestHeadroomForPeople(t *testing.T) {
 	}
 }
 
+// Late accounts are in time again after a while, never, or nobody knows when.
+func TestCatchUpForPeople(t *testing.T) {
+	for want, c := range map[string]*accounts.CatchUp{
+		"in time again  in about 3m0s: 5551.0 checks/s, 5000.0 are asked for, about 600 accounts wait\n":        {Seconds: 180, Made: 5551, Asked: 5000, Late: 600},
+		"in time again  not with this capacity: 40.0 checks/s, 50.5 are asked for, about 12345 accounts wait\n": {Never: true, Made: 40, Asked: 50.5, Late: 12345},
+		"": nil,
+	} {
+		var out strings.Builder
+		if err := printStats(&out, shownStats{Stats: api.Stats{OverdueSeconds: 75, CatchUp: c}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "in time again") != (c != nil) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 // A dead replica shows no rates: they are what it reported while it lived, and would count
 // twice beside its successor's.
 func TestADeadReplicaShowsNoRates(t *testing.T) {

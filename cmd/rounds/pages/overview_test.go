@@ -87,6 +87,22 @@ const someHistory = `{"now":"2026-11-22T12:00:00Z","from":"2026-11-22T11:58:00Z"
 	{"name":"checks_per_second","values":[16000,null,17000],"max":[16100,null,17100]},{"name":"messages_per_second","values":[1,2,3]},{"name":"failing_share","values":[0.002,0.0031,0.0042]},
 	{"name":"lateness_p50_seconds","values":[0.03,0.034,0.038]},{"name":"lateness_p99_seconds","values":[0.05,0.088,0.07],"max":[0.06,0.1,0.07]}]}`
 
+// The Overview says when late accounts are in time again, that they never are, or that it is
+// not known yet.
+func TestOverviewSaysWhenAccountsAreInTime(t *testing.T) {
+	for want, stats := range map[string]string{
+		"overdue 1 min 15 s in time again in about 3 min":                             `"overdue_seconds":75,"catch_up":{"seconds":180,"made_per_second":5551,"asked_per_second":5000}`,
+		"overdue 1 min 15 s not with this capacity: 40 checks/s, 5,000 are asked for": `"overdue_seconds":75,"catch_up":{"never":true,"made_per_second":40,"asked_per_second":5000}`,
+		"overdue 1 min 15 s when they are in time is not known yet":                   `"overdue_seconds":75`,
+		"overdue 9 s all are claimed in time":                                         `"overdue_seconds":9`,
+	} {
+		site := newSite(t, said(map[string]string{"/v1/stats": `{"accounts":{"registered":3},` + stats + `}`}))
+		if got := words(site, "/"); !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
 // A page that an outage of Redis prevents says since when, and loads again.
 func TestPagesLoadAgainAfterAnOutage(t *testing.T) {
 	since := time.Date(2026, 11, 22, 12, 0, 5, 0, time.UTC)
