@@ -47,6 +47,7 @@ func searches() []search {
 	late(true, 2, 1, 1, 0, 0, 0)
 	late(false, 2, 1, 1, 1, 1, 0)
 	late(false, 2, 2, 1, 0, 0, 0)
+	late(false, 1, 1, 1, 0, 1, 2)
 	kinds := func(short bool, pollers, strangers, monitors, crashes, cuts, changes int) {
 		add("kinds: ", short, crew{accounts: 1, pollers: pollers, strangers: strangers, monitors: monitors}, crashes, cuts, changes)
 	}
