@@ -12,13 +12,13 @@ import (
 )
 
 // LastFailed reports whether the last check of an account failed, whatever the cause: an
-// operator must see every account that is checked in vain.
+// operator must see every account that is checked in vain, unless it is in a maintenance window.
 func LastFailed(v *circulate.View) bool {
 	if len(v.History.Marks) == 0 {
 		return false
 	}
 	word := MarkWord(v.History.Marks[0])
-	return word != MarkOK && word != MarkMore
+	return word != MarkOK && word != MarkMore && word != MarkMaintenance
 }
 
 // asksChecks reports whether the selector asks for the results of checks, which need a
@@ -129,6 +129,12 @@ func WhereOf(record []byte) string {
 	return where
 }
 
+// WhereConfig is WhereOf for an account's config.
+func WhereConfig(config []byte) string {
+	_, where := hostIn(config)
+	return where
+}
+
 // WithoutPort returns what WhereOf returned without the port, if it has one.
 func WithoutPort(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -156,7 +162,12 @@ func hostOf(record []byte) (host, where string) {
 	if err != nil {
 		return "", ""
 	}
-	config, _ := strict.Members(fields["config"])
+	return hostIn(fields["config"])
+}
+
+// hostIn is hostOf for a config.
+func hostIn(text []byte) (host, where string) {
+	config, _ := strict.Members(text)
 	host, _ = strict.TextIn(config, "host")
 	port := ""
 	for _, name := range []string{"url", "base_url"} {

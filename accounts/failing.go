@@ -25,11 +25,12 @@ const (
 	cadencesCached = 1000
 )
 
-// SoundMarks returns the marks of checks that did not fail, besides circulate.MarkOK.
+// SoundMarks returns the marks of checks that did not fail, or whose failure counts nowhere, besides
+// circulate.MarkOK.
 func SoundMarks() []circulate.Mark {
 	var sound []circulate.Mark
 	for mark, word := range marks() {
-		if word == MarkMore {
+		if word == MarkMore || word == MarkMaintenance {
 			sound = append(sound, mark)
 		}
 	}

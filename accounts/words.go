@@ -29,6 +29,8 @@ const (
 	MarkOK        = "ok"        // succeeded, with nothing left to fetch
 	MarkMore      = "more"      // succeeded, and there is more
 	MarkBlameless = "blameless" // failed, but the account is not to blame
+
+	MarkMaintenance = "maintenance" // failed in a maintenance window: the failure counts nowhere
 )
 
 func rules() map[circulate.Rule]string {
@@ -66,6 +68,7 @@ func marks() map[circulate.Mark]string {
 		circulate.MarkOK: MarkOK,
 		'm':              MarkMore,
 		'b':              MarkBlameless,
+		'W':              MarkMaintenance,
 		't':              "transient",
 		'r':              "rate_limited",
 		'a':              "auth",
@@ -84,7 +87,7 @@ func ClassOfMark(word string) cadence.Class {
 	switch word {
 	case MarkOK, MarkMore:
 		return cadence.Succeeded
-	case MarkBlameless:
+	case MarkBlameless, MarkMaintenance:
 		return cadence.Blameless
 	case "rate_limited":
 		return cadence.Throttled

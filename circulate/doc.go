@@ -236,7 +236,8 @@
 // at {NS:sessions}, sign-ins of accounts at {NS:signins}, keys of the API at {NS:keys},
 // sealed secrets at {NS:secrets}, reports and orders about webhook endpoints at
 // {NS:webhooks}, changes of many accounts at {NS:jobs}, notices at NS:bulletins, the trail
-// at NS:trail, and figures for charts at NS:series:NAME.
+// at NS:trail, maintenance windows at NS:maintenance, silences of concerns at NS:silences,
+// and figures for charts at NS:series:NAME.
 //
 // # Processes
 //

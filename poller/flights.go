@@ -19,11 +19,14 @@ const idleWorkers = 2 * claimBatch
 // it is settled. Flights never claim accounts, and return them through the writer.
 type flights struct {
 	*replica
-	limiter   *limiter
-	writer    *writer
-	mover     *mover
-	outage    *outage
-	troubles  *troubles
+	limiter  *limiter
+	writer   *writer
+	mover    *mover
+	outage   *outage
+	troubles *troubles
+
+	maintained *maintained
+
 	places    *places
 	crowds    *crowds
 	running   *running
@@ -43,7 +46,8 @@ type flights struct {
 func newFlights(r *replica, l *limiter, w *writer, m *mover, h *heldChecks) *flights {
 	fs := &flights{
 		replica: r, limiter: l, writer: w, mover: m, held: h, troubles: newTroubles(h.ring, r.config.Heartbeat, r.log, r.metrics),
-		outage: newOutage(), places: newPlaces(r.config.Concurrency), crowds: newCrowds(r.config.Concurrency), running: newRunning(),
+		maintained: newMaintained(h.ring, r.log, r.metrics),
+		outage:     newOutage(), places: newPlaces(r.config.Concurrency), crowds: newCrowds(r.config.Concurrency), running: newRunning(),
 	}
 	fs.crew = newCrew(idleWorkers, func() crewWorker[*flight] { return worker{newBox(fs.checks)} })
 	return fs

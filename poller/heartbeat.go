@@ -10,6 +10,7 @@ import (
 func (p *Pool) beatOn(ctx context.Context) {
 	for sleep(ctx, p.config.Heartbeat) {
 		_ = p.beat(ctx) // it counts and logs its error; the next beat may succeed
+		p.flights.maintained.read(ctx)
 	}
 }
 

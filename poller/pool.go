@@ -149,6 +149,7 @@ func (p *Pool) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+	p.flights.maintained.read(ctx)
 	p.room.look(ctx)
 	p.log.Info("polling", "concurrency", p.config.Concurrency, "shards", p.ring.Shards())
 	var claiming, writing, beating, sending sync.WaitGroup

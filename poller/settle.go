@@ -99,7 +99,7 @@ func (f *flight) Overrun() {
 		fs.metrics.abandoned.Inc()
 		fs.log.Warn("a check exceeded its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
 		err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not return in time"}
-		f.submit(f.failed(err), string(err.Kind), nil)
+		f.submit(f.failed(err, f.flights.maintained.covers(f.record, f.now())), string(err.Kind), nil)
 	})
 }
 
@@ -171,13 +171,18 @@ func (f *flight) fail(err error) {
 	}
 	f.flights.log.Debug("a check failed", "account", f.claim.ID, "kind", kind, "error", logged(failed))
 	f.flights.failures.add(failureSort{kind, failed.Code, f.record.rateKey}, f.claim.ID, logged(failed))
-	f.flights.metrics.failures.WithLabelValues(kind, classOf(failed)).Inc()
-	f.giveBack(f.failed(failed), string(failed.Kind), nil)
+	class, waived := classOf(failed), f.flights.maintained.covers(f.record, f.now())
+	if waived {
+		class = classMaintenance
+	}
+	f.flights.metrics.failures.WithLabelValues(kind, class).Inc()
+	f.giveBack(f.failed(failed, waived), string(failed.Kind), nil)
 }
 
 // failed returns the Return for a failure. While our own network seems to be down, a failure that
-// it may have caused does not count against the account.
-func (f *flight) failed(err *CheckError) circulate.Return {
+// it may have caused does not count against the account. Neither does a failure that is waived
+// because the account is in a maintenance window.
+func (f *flight) failed(err *CheckError, waived bool) circulate.Return {
 	fs, now := f.flights, time.Now()
 	down := false
 	if err.Network {
@@ -191,6 +196,12 @@ func (f *flight) failed(err *CheckError) circulate.Return {
 		outcome.Class, mark = cadence.Blameless, accounts.MarkBlameless
 	} else {
 		outcome.Shared = fs.troubles.failed(f.record, err, f.probe)
+	}
+	if waived {
+		mark = accounts.MarkMaintenance
+		if outcome.Class != cadence.Throttled {
+			outcome.Class = cadence.Blameless
+		}
 	}
 	item := f.decide(outcome, mark, nil)
 	if down {

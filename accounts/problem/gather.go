@@ -171,7 +171,7 @@ func classOf(a *circulate.FailingAccount) string {
 		return ""
 	}
 	switch word := accounts.MarkWord(a.History.Marks[0]); word {
-	case accounts.MarkOK, accounts.MarkMore:
+	case accounts.MarkOK, accounts.MarkMore, accounts.MarkMaintenance:
 		return ""
 	default:
 		return word

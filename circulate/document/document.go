@@ -13,6 +13,7 @@
 //	[Jobs]       by id; compare-and-set, with chunks beside it; at most MostJobs
 //	[Journal]    appended to a stream; the latest so many
 //	[Series]     appended to a list; the latest so many, one a second
+//	[Terms]      by name; until they end; at most MostTerms of a sort
 //	[Endpoints]  reports by process, while it lives; orders appended to a stream, for an hour
 //
 // Each has a type of its own because it stores documents in its own form, and versions that run

@@ -46,6 +46,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.problemRoutes(api)
 	s.timelineRoutes(api)
 	s.limitRoutes(api)
+	s.maintenanceRoutes(api)
 	s.systemRoutes(api)
 	s.auditRoutes(api)
 	s.reshardRoutes(api)

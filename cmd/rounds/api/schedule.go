@@ -42,7 +42,7 @@ type Schedule struct {
 	Succeeded time.Time `json:"last_success,omitzero" doc:"When a check last succeeded completely; left out if none ever did."`
 	Begun     time.Time `json:"registered,omitzero" doc:"If no check ever succeeded completely: when it was registered."`
 	Staleness *float64  `json:"staleness_seconds,omitempty" doc:"The time since last_success, or else since registered."`
-	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, without counting against the account), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic."`
+	Checks    []string  `json:"checks" nullable:"false" doc:"How the last checks went, the newest first, at most eight: ok, more (there is more), blameless (failed, without counting against the account), transient, rate_limited, auth, gone, config, cursor_invalid, protocol, hung, panic, maintenance (failed in a maintenance window)."`
 	Error     string    `json:"last_error,omitempty" doc:"What went wrong with the last check, if it did."`
 	ErrorAt   time.Time `json:"last_error_at,omitzero"`
 	Warning   string    `json:"warning,omitempty" doc:"What was wrong at the last check although it succeeded. malformed: the feed is not well-formed XML, and was read as far as possible; moved: it has another address for good; cursor_stuck: messages were found and the cursor has not moved; field_name: a field is probably misspelt."`
@@ -53,6 +53,8 @@ type Schedule struct {
 	Skip      time.Time `json:"passing_over_before,omitzero" doc:"It was resumed from now: messages from before this time are dropped until it has caught up."`
 
 	NeverSucceeded bool `json:"never_succeeded,omitempty" doc:"No check is known to have ever succeeded completely."`
+
+	Maintenance []MaintenanceWindow `json:"maintenance,omitempty" doc:"The maintenance windows under way that it is in: its failures count nowhere."`
 
 	Push *Push `json:"push,omitempty" doc:"The hub that announces what is new, if the account subscribes at one."`
 
@@ -120,6 +122,9 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
 			lanes.Seconds = &seconds
 		}
+	}
+	if schedule.Maintenance, err = s.maintains(ctx, &e); err != nil {
+		return schedule, err
 	}
 	if schedule.Push, err = s.pushOf(ctx, r.ID); err != nil {
 		return schedule, err

@@ -132,6 +132,21 @@ func (c *Client) RevokeKey(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/keys/"+url.PathEscape(name), nil, nil)
 }
 
+// Maintenance returns the maintenance windows that have not ended.
+func (c *Client) Maintenance(ctx context.Context) (api.MaintenanceList, error) {
+	return get[api.MaintenanceList](ctx, c, "/v1/maintenance")
+}
+
+// PutMaintenance stores a maintenance window under a name.
+func (c *Client) PutMaintenance(ctx context.Context, name string, r api.MaintenanceRequest) (api.MaintenanceWindow, error) {
+	return ask[api.MaintenanceWindow](ctx, c, http.MethodPut, namedPath("/v1/maintenance/", name), r)
+}
+
+// EndMaintenance ends the maintenance window that has a name.
+func (c *Client) EndMaintenance(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, namedPath("/v1/maintenance/", name), nil, nil)
+}
+
 // Kinds returns the kinds of accounts that the API knows, with the fields of their configs.
 func (c *Client) Kinds(ctx context.Context) (api.KindList, error) {
 	return get[api.KindList](ctx, c, "/v1/kinds")

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,6 +212,10 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	table.add("last checks", strings.Join(s.Checks, ", "))
 	table.add("last success", successOf(s))
 	table.add("headroom", headroomOf(s))
+	for i := range s.Maintenance {
+		w := &s.Maintenance[i]
+		table.add("maintenance", fmt.Sprintf("until %s: %s (%s, by %s); failures count nowhere", clockTime(w.Until), oneLine(w.Reason), oneLine(w.Name), cmp.Or(oneLine(w.By), "nobody")))
+	}
 	table.add("push", pushOf(s.Push))
 	if !s.Skip.IsZero() {
 		table.add("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")

@@ -351,6 +351,9 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 func (u *underACL) upkeep() {
 	u.run("stats")
 	u.run("problems")
+	u.run("maintenance", "set", "disks", "--host", "news.example", "--lasts", "1h", "--reason", "new disks")
+	u.run("maintenance", "list")
+	u.run("maintenance", "end", "disks")
 	u.run("account", "list", "--state", "failing", "--cause", "http_404~12345678")
 	u.runIn("s3cret", "secret", "set", "STORED", "--host", "api.example.com")
 	u.run("secret", "list")

@@ -89,7 +89,7 @@ func (s *schedule) Strip() []check {
 		switch mark {
 		case "ok":
 			class = "good"
-		case "more", "blameless", "rate_limited":
+		case "more", "blameless", "rate_limited", "maintenance":
 			class = "warn"
 		}
 		strip[len(strip)-1-i] = check{mark, class}

@@ -3,6 +3,8 @@ package pages
 import (
 	"fmt"
 	"math"
+	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +20,8 @@ type limits struct {
 		api.CredentialList
 		Credentials []*credential `json:"credentials"`
 	} `json:"-"`
+	Maintenance *api.MaintenanceList `json:"-"` // nil: it is unknown now
+
 	Page bool   `json:"-"` // this is not the first page of credentials
 	Next string `json:"-"` // the address of the next page of credentials
 }
@@ -101,6 +105,7 @@ func limitsPage() *page {
 		if err := v.shared("/v1/limits", l); err != nil {
 			return nil, err
 		}
+		v.ifMay("GET /v1/maintenance", "/v1/maintenance", &l.Maintenance)
 		cursor := v.Query("cursor")
 		if err := v.shared(link("/v1/credentials", "cursor", cursor), &l.Known); err != nil {
 			return nil, err
@@ -109,5 +114,45 @@ func limitsPage() *page {
 			l.Next = v.With("cursor", l.Known.Next)
 		}
 		return l, nil
-	}}
+	}, actions: map[string]action{"/limits/maintenance": doMaintenance}}
 }
+
+// otherThanName is what no name of a maintenance window has.
+var otherThanName = regexp.MustCompile(`[^A-Za-z0-9._]+`)
+
+// windowName returns the name of the window that the form sets: one for each host or label, so that
+// the same form changes it.
+func windowName(text string) string {
+	name := strings.Trim(otherThanName.ReplaceAllString(text, "-"), "-._")
+	return name[:min(len(name), 64)]
+}
+
+// doMaintenance sets or ends a maintenance window.
+func doMaintenance(v *visit) (string, error) {
+	form := v.r.PostForm
+	switch form.Get("do") {
+	case "end":
+		if err := v.do(http.MethodDelete, "/v1/maintenance/"+segment(form.Get("name")), nil, nil); err != nil {
+			return "", err
+		}
+		return withSaid("/limits", "limits.ended"), nil
+	case "set":
+		about := strings.TrimSpace(form.Get("about"))
+		body := api.MaintenanceRequest{Lasts: form.Get("lasts"), Reason: form.Get("reason"), Host: about}
+		if name, value, ok := strings.Cut(about, "="); ok {
+			body.Host, body.Labels = "", map[string]string{name: value}
+		}
+		name := windowName(about)
+		if name == "" {
+			return "", refusal(http.StatusUnprocessableEntity, v.lang.text("limits.no_host"))
+		}
+		if err := v.do(http.MethodPut, "/v1/maintenance/"+segment(name), body, nil); err != nil {
+			return "", err
+		}
+		return withSaid("/limits", "limits.set"), nil
+	}
+	return "", v.unknownAction()
+}
+
+// Terms returns how long something that a form sets may last.
+func (v *visit) Terms() []string { return []string{"1h", "4h", "12h", "1d", "3d", "7d", "30d"} }
