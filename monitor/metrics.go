@@ -23,6 +23,7 @@ type Metrics struct {
 	early    prometheus.Counter
 	memory   *prometheus.GaugeVec
 	concerns *prometheus.GaugeVec
+	silenced *prometheus.GaugeVec
 	heldBack dutyGauge
 	sends    *prometheus.GaugeVec
 	ended    *prometheus.CounterVec
@@ -96,6 +97,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		early:       counter("messages_trimmed_early_total", "Messages dropped before they were past their retention, because there were too many or they took too much memory."),
 		memory:      gauges("redis_memory_ratio", "The part of its maxmemory that a Redis uses, by node. Not shown if it has none.", "node"),
 		concerns:    gauges("redis_concerns", "1 if a setting or the state of a Redis could lose data, by node and concern: appendonly, append_fails, no_fsync, snapshot_fails, eviction, min_replicas, memory, unasked, and for a process with an embedded Redis unsaved, damaged, large.", "node", "concern"),
+		silenced:    gauges("concern_silenced", "1 while somebody has silenced all concerns of a code, by the code. Alerts for the same reason do not fire meanwhile.", "concern"),
 		heldBack:    onDuty("streams_held_back", "Streams with messages past their retention, or too many, that a consumer group has not dealt with."),
 		sends:       gauges("sends", "Sends that have not ended, by state: queued, attempting, unknown.", "state"),
 		ended:       counters("sends_ended_total", "Sends that ended without an answer, by state: expired, and unknown if their attempt lasted too long or its replica died.", "state"),
@@ -233,6 +235,7 @@ func (m *Metrics) offDuty() {
 	m.sends.Reset()
 	m.memory.Reset()
 	m.concerns.Reset()
+	m.silenced.Reset()
 	m.findings.Reset()
 	m.headroom.Reset()
 	m.headroomLow.Reset()

@@ -188,9 +188,25 @@ func (m *Monitor) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.showSilenced(ctx)
 	told := m.watch.now(now)
 	if told.Counted == nil || !m.duty.held() {
 		return nil
 	}
 	return told.Tell(ctx, m.ring)
+}
+
+// showSilenced shows which concerns are silent. If that is not known now, none is: an alert too many
+// is better than one too few.
+func (m *Monitor) showSilenced(ctx context.Context) {
+	codes, err := concern.SilencesOf(m.ring).Silenced(ctx)
+	if err != nil {
+		m.log.Debug("could not learn which concerns are silent", "error", err)
+	}
+	m.metrics.silenced.Reset()
+	for _, code := range codes {
+		if m.duty.held() {
+			m.metrics.silenced.WithLabelValues(string(code)).Set(1)
+		}
+	}
 }

@@ -52,6 +52,7 @@ type facts struct {
 	disabled []circulate.DisabledEndpoint
 	reports  map[string][]document.Report
 	redis    Redis
+	said     []said // by people, about concerns
 
 	paused     []credential.Pause // the longest
 	pausedMore int
@@ -93,6 +94,9 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	if err := f.lookAgain(ctx, s.Ring); err != nil {
 		return Concerns{}, err
 	}
+	if f.said, err = SilencesOf(s.Ring).all(ctx); err != nil {
+		return Concerns{}, fmt.Errorf("concerns: %w", err)
+	}
 	if s.Redis != nil {
 		f.redis = s.Redis(ctx)
 	}
@@ -110,6 +114,7 @@ func (f *facts) judge() Concerns {
 	for i := range all {
 		all[i].Since, all[i].AsOf = all[i].Since.UTC(), all[i].AsOf.UTC()
 	}
+	mind(all, f.said)
 	l := newList(f.now, all)
 	if !f.told.IsZero() {
 		l.Watched = f.told.UTC()

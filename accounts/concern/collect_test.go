@@ -3,7 +3,9 @@ package concern_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +72,83 @@ func (w *world) tell(watched concern.Watched) {
 	if err := watched.Tell(w.Context(), w.Ring); err != nil {
 		w.Fatal(err)
 	}
+}
+
+// What people say about a concern holds for its code or its subject, until its time, and until the
+// concern begins anew if they have only seen it.
+func TestSilencedAndSeen(t *testing.T) {
+	faketime.Run(t, 2, func(fw *faketime.World) {
+		w := &world{World: fw}
+		w.report()
+		w.redis = concern.Redis{{Node: "r1", Code: "appendonly"}, {Node: "r2", Code: "appendonly"}}
+		silences, ctx := concern.SilencesOf(w.Ring), w.Context()
+		find := func(node string) (found concern.Concern, healthyButFor bool) {
+			l, err := concern.Collect(ctx, w.sources())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range l.Concerns {
+				if c.Code == concern.RedisAppendOnly && (node == "" || c.Subject == node) {
+					return c, l.Healthy
+				}
+			}
+			t.Fatalf("no concern about %s: %+v", node, l.Concerns)
+			return found, false
+		}
+		if c, _ := find(""); c.Count != 2 || c.Silenced != nil || c.Seen != nil {
+			t.Errorf("nobody has said anything: %+v", c)
+		}
+		if err := silences.Silence(ctx, concern.RedisAppendOnly, "r1", time.Now().Add(time.Hour), "eve", "a test"); err != nil {
+			t.Fatal(err)
+		}
+		if c, _ := find("r1"); c.Silenced == nil || c.Silenced.By != "eve" || c.Silenced.Reason != "a test" || c.Count != 0 {
+			t.Errorf("silent: %+v", c)
+		}
+		if c, _ := find("r2"); c.Silenced != nil {
+			t.Errorf("another server: %+v", c)
+		}
+		if codes, err := silences.Silenced(ctx); err != nil || len(codes) != 0 {
+			t.Errorf("all of a code are silent: %v, %v", codes, err)
+		}
+		if err := silences.Silence(ctx, concern.RedisAppendOnly, "", time.Now().Add(time.Hour), "eve", "a test"); err != nil {
+			t.Fatal(err)
+		}
+		if codes, err := silences.Silenced(ctx); err != nil || !slices.Equal(codes, []concern.Code{concern.RedisAppendOnly}) {
+			t.Errorf("silent codes: %v, %v", codes, err)
+		}
+		if c, _ := find(""); c.Count != 2 || c.Silenced == nil {
+			t.Errorf("both: %+v", c)
+		}
+		time.Sleep(time.Hour)
+		if c, _ := find(""); c.Silenced != nil {
+			t.Errorf("after its end: %+v", c)
+		}
+		if err := silences.Acknowledge(ctx, concern.RedisAppendOnly, "", "eve", "seen"); err != nil {
+			t.Fatal(err)
+		}
+		if c, _ := find(""); c.Seen == nil || c.Seen.Note != "seen" || c.Silenced != nil {
+			t.Errorf("seen: %+v", c)
+		}
+		for _, want := range []bool{true, false} {
+			if there, err := silences.Unsilence(ctx, concern.RedisAppendOnly, ""); err != nil || there != want {
+				t.Error(there, err)
+			}
+		}
+		if c, _ := find(""); c.Seen != nil {
+			t.Errorf("forgotten: %+v", c)
+		}
+		var faults accounts.Faults
+		for want, err := range map[string]error{
+			"code":   silences.Silence(ctx, "odd", "", time.Now().Add(time.Hour), "eve", "why"),
+			"reason": silences.Silence(ctx, concern.Overdue, "", time.Now().Add(time.Hour), "eve", " "),
+			"until":  silences.Silence(ctx, concern.Overdue, "", time.Now().Add(31*24*time.Hour), "eve", "why"),
+			"until ": silences.Silence(ctx, concern.Overdue, "", time.Now(), "eve", "why"),
+		} {
+			if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != strings.TrimSpace(want) {
+				t.Errorf("%s: %v", want, err)
+			}
+		}
+	})
 }
 
 // A service is watched from its beginning to its end: concerns that begin show, concerns

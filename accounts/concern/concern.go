@@ -107,6 +107,9 @@ type Concern struct {
 	Value     string    `json:"value,omitempty" doc:"A status, a setting's value or a code. several: webhooks that refuse messages do it for different causes."`
 	Account   string    `json:"account,omitempty" doc:"The id of an account that it affects."`
 
+	Seen     *Seen    `json:"seen,omitempty" doc:"Somebody has acknowledged it since it began."`
+	Silenced *Silence `json:"silenced,omitempty" doc:"It is to trouble nobody for a while: it does not count for healthy, and the alerts that come with Rounds for the same reason do not fire if all concerns of its code are silent."`
+
 	Link string `json:"link" doc:"The page of the dashboard that has more."`
 	Text string `json:"text" doc:"The concern in an English sentence."`
 }
@@ -114,8 +117,8 @@ type Concern struct {
 // Concerns is everything that is wrong now.
 type Concerns struct {
 	Now      time.Time `json:"now" doc:"By Redis' clock."`
-	Healthy  bool      `json:"healthy" doc:"There is no concern above the level note."`
-	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first, one for each code and level. Lagging groups have one for each cause, checks with warnings one for each code of a warning, and webhooks without a kind one for each kind."`
+	Healthy  bool      `json:"healthy" doc:"There is no concern above the level note, except silenced ones."`
+	Concerns []Concern `json:"concerns" nullable:"false" doc:"The worst first and silenced ones last, one for each code and level. Lagging groups have one for each cause, checks with warnings one for each code of a warning, and webhooks without a kind one for each kind."`
 
 	Watched time.Time `json:"watched,omitzero" doc:"When the monitor on duty last reported what it watches; left out if no monitor ever did."`
 }
@@ -141,27 +144,36 @@ func newList(now time.Time, all []Concern) Concerns {
 			c.Text = c.Sentence("en", plain())
 		}
 		l.Concerns = append(l.Concerns, *c)
-		l.Healthy = l.Healthy && c.Level == Note
+		l.Healthy = l.Healthy && (c.Level == Note || c.Silenced != nil)
 	}
 	codes := Codes()
 	slices.SortFunc(l.Concerns, func(a, b Concern) int {
-		return cmp.Or(slices.Index(levels, a.Level)-slices.Index(levels, b.Level), slices.Index(codes, a.Code)-slices.Index(codes, b.Code),
+		return cmp.Or(silent(&a)-silent(&b), slices.Index(levels, a.Level)-slices.Index(levels, b.Level), slices.Index(codes, a.Code)-slices.Index(codes, b.Code),
 			cmp.Compare(b.weight(), a.weight()), cmp.Compare(a.Subject, b.Subject))
 	})
 	return l
 }
 
+// silent returns 1 for a silenced concern, which comes after the others.
+func silent(c *Concern) int {
+	if c.Silenced != nil {
+		return 1
+	}
+	return 0
+}
+
 // mergeAlike makes one concern of all that have the same level and code and, where the value tells
-// different causes apart, the same value.
+// different causes apart, the same value. Silenced ones stay apart from the others.
 func mergeAlike(all []Concern) []*Concern {
 	type key struct {
 		level Level
 		code  Code
 		value string
+		quiet int
 	}
 	merged := make(map[key]*Concern)
 	for _, c := range all {
-		k := key{level: c.Level, code: c.Code}
+		k := key{level: c.Level, code: c.Code, quiet: silent(&c)}
 		if c.Code == GroupLagging || c.Code == WebhookKind || c.Code == ChecksWarn {
 			k.value = c.Value
 		}
@@ -195,6 +207,9 @@ func (c *Concern) add(other *Concern) {
 		worse.Since = other.Since
 	} else {
 		worse.Since = c.Since
+	}
+	if c.Seen == nil || other.Seen == nil {
+		worse.Seen = nil // somebody may not have seen one of them
 	}
 	worse.AsOf = c.AsOf
 	if c.AsOf.IsZero() || !other.AsOf.IsZero() && other.AsOf.Before(c.AsOf) {

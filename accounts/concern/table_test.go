@@ -168,6 +168,20 @@ func TestAlertsAreThoseOfTheTable(t *testing.T) {
 			t.Errorf("RoundsRedisConcern and the table differ about %s", of)
 		}
 	}
+	expressions := make(map[string]string)
+	for _, found := range regexp.MustCompile(`alert: (\w+)\n +expr: '(.*)'`).FindAllStringSubmatch(rules, -1) {
+		expressions[found[1]] = found[2]
+	}
+	for _, e := range table() {
+		for _, name := range e.alerts {
+			_, guard, _ := strings.Cut(expressions[name], ") unless on (")
+			silent := strings.Contains(guard, string(e.code)) || strings.HasPrefix(guard, "concern)") && strings.Contains(guard, "redis_(.+)")
+			// Without a monitor on duty nobody knows what is silent.
+			if known := e.code != NoMonitor; silent != known || known && !strings.Contains(guard, "rounds_concern_silenced") {
+				t.Errorf("%s fires while %s is silent, or the other way round: %s", name, e.code, expressions[name])
+			}
+		}
+	}
 	for name := range named {
 		if !there[name] {
 			t.Errorf("alerts.yaml has no %s", name)

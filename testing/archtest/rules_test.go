@@ -110,7 +110,7 @@ var mayImport = []struct {
 // that are not listed open none.
 var mayOpen = map[string][]string{
 	"accounts/budget":         {"Notices"},
-	"accounts/concern":        {"Endpoints", "Notices"},
+	"accounts/concern":        {"Endpoints", "Notices", "Silences"},
 	"accounts/history":        {"Series"},
 	"accounts/job":            {"Jobs"},
 	"accounts/maintenance":    {"Maintenance"},

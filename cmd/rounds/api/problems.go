@@ -82,6 +82,7 @@ func (s *Server) problemRoutes(api huma.API) {
 			"A concern ends when its cause has ended. Without a monitor, what only a monitor sees is left out, and that is a concern itself.",
 		Errors: []int{401, 503},
 	}, s.listConcerns)
+	s.concernRoutes(api)
 }
 
 func (s *Server) getProblems(ctx context.Context, r *problemsRequest) (Problems, error) {

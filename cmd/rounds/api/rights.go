@@ -145,6 +145,9 @@ func Rights() []Right {
 
 		{"GET /v1/trail", access.Admin, scopeService},
 		{"GET /v1/concerns", access.Viewer, scopeService},
+		{"POST /v1/concerns/{code}/acknowledge", access.Operator, scopeService},
+		{"POST /v1/concerns/{code}/silence", access.Operator, scopeService},
+		{"POST /v1/concerns/{code}/unsilence", access.Operator, scopeService},
 		{"GET /v1/system", access.Viewer, scopeService},
 		{"GET /v1/law", access.Viewer, scopeService},
 		{"GET /v1/audit", access.Viewer, scopeService},

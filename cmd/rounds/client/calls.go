@@ -292,6 +292,21 @@ func (c *Client) Law(ctx context.Context) (concern.Law, error) {
 	return get[concern.Law](ctx, c, "/v1/law")
 }
 
+// AcknowledgeConcern says that somebody has seen the concerns of a code.
+func (c *Client) AcknowledgeConcern(ctx context.Context, code string, r api.AcknowledgeRequest) error {
+	return c.call(ctx, http.MethodPost, namedPath("/v1/concerns/", code)+"/acknowledge", r, nil)
+}
+
+// SilenceConcern has the concerns of a code trouble nobody for a while.
+func (c *Client) SilenceConcern(ctx context.Context, code string, r api.SilenceRequest) error {
+	return c.call(ctx, http.MethodPost, namedPath("/v1/concerns/", code)+"/silence", r, nil)
+}
+
+// UnsilenceConcern ends what was said about the concerns of a code.
+func (c *Client) UnsilenceConcern(ctx context.Context, code string, r api.UnsilenceRequest) error {
+	return c.call(ctx, http.MethodPost, namedPath("/v1/concerns/", code)+"/unsilence", r, nil)
+}
+
 // Concerns returns what is wrong now.
 func (c *Client) Concerns(ctx context.Context) (concern.Concerns, error) {
 	return get[concern.Concerns](ctx, c, "/v1/concerns")

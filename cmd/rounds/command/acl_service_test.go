@@ -351,6 +351,10 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 func (u *underACL) upkeep() {
 	u.run("stats")
 	u.run("problems")
+	u.run("concerns", "list")
+	u.run("concerns", "acknowledge", "overdue", "--note", "seen")
+	u.run("concerns", "silence", "overdue", "--lasts", "1h", "--reason", "a test")
+	u.run("concerns", "unsilence", "overdue")
 	u.run("maintenance", "set", "disks", "--host", "news.example", "--lasts", "1h", "--reason", "new disks")
 	u.run("maintenance", "list")
 	u.run("maintenance", "end", "disks")

@@ -145,6 +145,9 @@ func printWrong(w io.Writer, s shownStats) error {
 			since = clockTime(c.Since)
 		}
 		text := oneLine(c.Text)
+		if said := saidOf(&c); said != "" {
+			text += " (" + said + ")"
+		}
 		if s.Wrong.Old(&c) {
 			text += ", as of " + clockTime(c.AsOf)
 		}

@@ -208,9 +208,10 @@ var spoken = []string{
 // the reader. They are stored in English.
 var stored = []string{"poller/fetch", "poller/checkers/feed"}
 
-// kinds are the packages whose faults of a config people read. What went wrong in a check is stored,
+// kinds are the packages whose faults of a config, or of a request, people read. What went wrong in a check is stored,
 // and stays English except for the packages above.
 var kinds = []string{
+	"accounts/concern",
 	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap", "poller/checkers/telegram",
 	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"html/template"
+	"net/http"
 	"strings"
 	"time"
 
@@ -44,4 +45,24 @@ func (v *visit) PageName(at string) string {
 	}
 	page, _, _ := strings.Cut(at, "?")
 	return v.lang.text("menu." + strings.TrimPrefix(page, "/"))
+}
+
+// sayOfConcern acknowledges or silences a concern, or ends both. A silence needs a reason, which is
+// the note of the form.
+func sayOfConcern(v *visit) (string, error) {
+	form := v.r.PostForm
+	do, subject, note := form.Get("do"), form.Get("subject"), form.Get("note")
+	bodies := map[string]any{
+		"acknowledge": api.AcknowledgeRequest{Subject: subject, Note: note},
+		"silence":     api.SilenceRequest{Subject: subject, Lasts: form.Get("lasts"), Reason: note},
+		"unsilence":   api.UnsilenceRequest{Subject: subject},
+	}
+	body, ok := bodies[do]
+	if !ok {
+		return "", v.unknownAction()
+	}
+	if err := v.do(http.MethodPost, "/v1/concerns/"+segment(form.Get("code"))+"/"+do, body, nil); err != nil {
+		return "", err
+	}
+	return withSaid("/", "concern."+do), nil
 }

@@ -70,7 +70,7 @@ func overviewPage() *page {
 	return &page{
 		name: "overview", path: "/{$}", menu: "overview", scripts: []string{"charts.js"}, data: showOverview,
 		raw:     map[string]func(*visit, http.ResponseWriter){"GET /search": search},
-		actions: map[string]action{"/demo/kill": killPoller},
+		actions: map[string]action{"/demo/kill": killPoller, "/concern": sayOfConcern},
 	}
 }
 

@@ -138,7 +138,7 @@ func TestOverviewTellsWhatIsKnown(t *testing.T) {
 	}{
 		{"en", []string{
 			"1,000,000 registered accounts, parked ones included, each in exactly one place. 0 lost, 0 doubled.", "every 10 min",
-			"urgent Webhook &lt;crm&gt; is disabled: 12 messages wait, the oldest for 20 min.", "warning 1 account is overdue, the longest for 1 min 15 s. Replicas", "note Something &lt;new&gt;.",
+			"urgent Webhook &lt;crm&gt; is disabled: 12 messages wait, the oldest for 20 min.", "warning 1 account is overdue, the longest for 1 min 15 s.", "Silence Replicas", "note Something &lt;new&gt;.",
 			"checks a second 16,500 1,120 of 4,096 in flight · 18,002 held", "messages a second 2 1,204 kept", "failing checks 0.31 % 2,914 accounts fail or are parked for it as of 2026-11-22 12:00:00 UTC", "lateness p50 · p99 34 ms · 88 ms staleness p99 1 min 31 s",
 			"overdue 1 min 15 s in time again in about 3 min", "least headroom 2 d 23 h wecom-kf · mail 5 d 18 h", "Checks a second now 17,000",
 			"scheduled 994,112", "waiting 806 urgent 2 · normal 790 · low 14", "1 poller · 1 monitor · 1 API",

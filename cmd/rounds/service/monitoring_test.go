@@ -127,7 +127,7 @@ func (b metricBook) faultsOf(expr string) (faults []string) {
 	}
 	bare = matchers.ReplaceAllString(bare, "$1")
 	bare = regexp.MustCompile(`\[[^\]]*\]`).ReplaceAllString(bare, "")
-	groupings := regexp.MustCompile(`\bby \(([^)]*)\)`)
+	groupings := regexp.MustCompile(`\b(?:by|on) \(([^)]+)\)`)
 	for _, m := range groupings.FindAllStringSubmatch(bare, -1) {
 		labels = append(labels, strings.Split(m[1], ", ")...)
 	}
@@ -162,6 +162,8 @@ func TestExpressionsAreJudged(t *testing.T) {
 	for _, good := range []string{
 		`max(rounds_audit_lost) > 0`, `up{job="rounds"} == 0`, `sum by (le) (rate(rounds_lateness_seconds_bucket[5m]))`,
 		`max_over_time(count(up{job="x"} == 1)[1h:1m])`, `sum(rounds_accounts{place="parked"} offset 1h)`,
+		`(max(rounds_audit_lost) > 0) unless on () max(rounds_concern_silenced{concern="law_violated"}) == 1`,
+		`max by (concern) (rounds_redis_concerns) unless on (concern) rounds_concern_silenced == 1`,
 	} {
 		if faults := b.faultsOf(good); len(faults) > 0 {
 			t.Errorf("%s: %v", good, faults)
@@ -170,6 +172,7 @@ func TestExpressionsAreJudged(t *testing.T) {
 	for _, bad := range []string{
 		`max(rounds_audit_lst) > 0`, `sum by (kind) (rounds_audit_lost)`, `rounds_accounts{kind="x"}`, `max(rounds_audit_lost > 0`,
 		`rate(rounds_lateness_seconds[5m])`, `vector(1)`, `max(rounds_audit_lost] > 0`,
+		`rounds_audit_lost unless on (node) rounds_concern_silenced == 1`,
 	} {
 		if len(b.faultsOf(bad)) == 0 {
 			t.Errorf("%s: nothing is found", bad)
