@@ -31,7 +31,9 @@ type fixture struct {
 	ring     *circulate.Ring
 	registry *accounts.Registry
 	jobs     *Jobs
-	ended    []Job
+
+	mu    sync.Mutex
+	ended []Job
 }
 
 func newFixture(t *testing.T, server circulate.Server) *fixture {
@@ -47,7 +49,11 @@ func (f *fixture) process(server circulate.Server) (*circulate.Ring, *accounts.R
 	ring, err := circulate.Open(f.Context(), server, circulate.Options{Shards: 4})
 	f.must(err)
 	registry := accounts.NewRegistry(ring, anyKind{})
-	return ring, registry, New(ring, registry, Options{Ended: func(_ context.Context, j Job) { f.ended = append(f.ended, j) }})
+	return ring, registry, New(ring, registry, Options{Ended: func(_ context.Context, j Job) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.ended = append(f.ended, j)
+	}})
 }
 
 func (f *fixture) must(err error) {
@@ -312,8 +318,11 @@ func TestKilledAnywhere(t *testing.T) {
 					}
 					faulty := &faketime.Faulty{Server: server}
 					_, _, dying := f.process(faulty)
+					var mu sync.Mutex
 					seen := 0
 					faulty.Set(func(s faketime.Step) faketime.Fate {
+						mu.Lock()
+						defer mu.Unlock()
 						if s.At == faketime.Called || s.At == faketime.Receive {
 							if seen++; seen == at && at%2 == 0 {
 								return faketime.ReplyLost
@@ -334,6 +343,8 @@ func TestKilledAnywhere(t *testing.T) {
 						healthy := &faketime.Faulty{Server: server}
 						_, _, other := f.process(healthy)
 						healthy.Set(func(s faketime.Step) faketime.Fate {
+							mu.Lock()
+							defer mu.Unlock()
 							if s.At == faketime.Called || s.At == faketime.Receive {
 								calls++
 							}
