@@ -340,7 +340,7 @@ func TestTheSuiteOfSendsCondemns(t *testing.T) {
 		"a vendor's id of two lines": `the vendor's id "v\n1"`, "a secret in the vendor's id": `the vendor's id tells "0pen-sesame-42"`,
 
 		"it traces and has no way to": "is no poller.Tracer", "a trace finds anything": "before text is sent, it is found", "a trace finds nothing": "found false as",
-		"a trace finds another": `found true as {VendorID:other}`, "a trace ignores its context": "cancelled before: found true", "a trace takes no answer for no": "at a server that refuses connections: found ",
+		"a trace finds another": `found true as "other"`, "a trace ignores its context": "cancelled before: found true", "a trace takes no answer for no": "at a server that refuses connections: found ",
 		"a trace tells a secret": `a trace tells "0pen-sesame-42"`, "a trace sends": "a trace made 1 calls",
 
 		"a party without Taken": "SendParty.Taken is missing", "a fault of sends without Break": `SendFault.Break of "cut" is missing`,

@@ -2,6 +2,7 @@ package ringtest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -22,17 +23,30 @@ func sendWakes(f *fixture) {
 	began := f.now()
 	for !f.now().Truncate(time.Millisecond).After(began) {
 	}
-	f.nudge("a", circulate.Nudge{})
+	marks := 0
+	mark := func() func() { // by an account that is due later: an overdue one is moved only once
+		marks++
+		id := fmt.Sprint("mark", marks)
+		f.upsert(circulate.Created, circulate.Registration{ID: id, Record: []byte("{}"), Due: f.now().Add(time.Hour)})
+		f.nudge(id, circulate.Nudge{})
+		return func() {
+			if err := f.ring.Account(id).Deregister(context.Background()); err != nil {
+				f.Fatal(err)
+			}
+		}
+	}
+	gone := mark()
 	for w := range heard {
 		if w.Due.After(began) {
 			break
 		}
 	}
+	gone()
 	others := 0 // wake-ups for the account before
 	expect := func(what string, wakes int) {
 		f.Helper()
 		// What one node publishes arrives in order, so nothing comes after the wake-up of a nudge.
-		f.nudge("a", circulate.Nudge{})
+		defer mark()()
 		n, others := 0, others
 		for w := range heard {
 			if !w.Send {
