@@ -35,6 +35,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/websub"
 	"github.com/rounds-dev/rounds/testing/census"
 	"github.com/rounds-dev/rounds/testing/corpus"
 	"github.com/rounds-dev/rounds/testing/faketime"
@@ -116,6 +117,9 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 		Ring: w.Ring, Registry: made.registry, Log: slog.New(slog.NewTextHandler(&made.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 		Guide:   guide.New(api.GuidePath), Callbacks: callbacks,
+		Hubs: callback.NewHubs(w.Ring, func(string, []byte) *websub.Subscription {
+			return &websub.Subscription{Hub: "https://hub.example.com/", Topic: "https://example.com/1.xml", Token: "token", Secret: "s"}
+		}),
 		Kinds: []strict.Kind{strict.Describe("feed", kinds["feed"])},
 		Try: func(_ context.Context, r trial.Request) (*trial.Report, error) {
 			return &trial.Report{Kind: r.Kind, Account: r.Account, Limit: r.Limit, Pages: []trial.FoundPage{}}, nil
