@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -143,10 +144,10 @@ func doMaintenance(v *visit) (string, error) {
 			body.Host, body.Labels = "", map[string]string{name: value}
 		}
 		name := windowName(about)
-		if name == "" {
+		if name == "" && v.May("PUT /v1/maintenance/{name}") { // otherwise the API refuses it
 			return "", refusal(http.StatusUnprocessableEntity, v.lang.text("limits.no_host"))
 		}
-		if err := v.do(http.MethodPut, "/v1/maintenance/"+segment(name), body, nil); err != nil {
+		if err := v.do(http.MethodPut, "/v1/maintenance/"+segment(cmp.Or(name, "-")), body, nil); err != nil {
 			return "", err
 		}
 		return withSaid("/limits", "limits.set"), nil
