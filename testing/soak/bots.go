@@ -33,7 +33,7 @@ type bots struct {
 	connectors []*connectors
 	random     *rand.Rand
 	stops      []func()
-	killed     []time.Time
+	killed     []span
 	injected   map[string]int // how often each error was, by kind and name
 	turn       int            // of the errors
 	hooked     string         // the token of a Telegram bot that may have a webhook
@@ -178,15 +178,20 @@ func (b *bots) tally(s *sum, id string, all map[string]map[int]int, posted int, 
 	}
 }
 
+// span is when something happened. A replica that is told to end takes a while, on a busy machine
+// longer than inHand.
+type span struct{ from, to time.Time }
+
 // excused reports whether what was handed out then may be lost: the replica was killed, or the
 // answer was cut.
 func (b *bots) excused(at time.Time) bool {
-	for _, event := range slices.Concat(b.killed, b.weixin.Cuts()) {
-		if d := at.Sub(event); -inHand < d && d < inHand {
-			return true
-		}
+	ended := slices.Clone(b.killed)
+	for _, cut := range b.weixin.Cuts() {
+		ended = append(ended, span{cut, cut})
 	}
-	return false
+	return slices.ContainsFunc(ended, func(s span) bool {
+		return at.After(s.from.Add(-inHand)) && at.Before(s.to.Add(inHand))
+	})
 }
 
 // findings are what is expected of bots, which are to meet so many kinds of errors.

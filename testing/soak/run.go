@@ -179,8 +179,9 @@ func (e *endurance) events() []event {
 	kill := func(i int) func() error {
 		return func() error {
 			e.kills++
-			e.bots.killed = append(e.bots.killed, time.Now())
+			began := time.Now()
 			e.world.Pollers[i].Kill()
+			e.bots.killed = append(e.bots.killed, span{began, time.Now()})
 			return e.world.Restart(i)
 		}
 	}
@@ -194,10 +195,11 @@ func (e *endurance) events() []event {
 		{0.15, revoke}, {0.25, kill(0)}, {0.35, e.limitOnce}, {0.4, e.bots.doom}, {0.5, revoke}, {0.6, kill(1)}, {0.75, revoke},
 		{0.8, func() error {
 			e.kills++
-			e.bots.killed = append(e.bots.killed, time.Now())
+			began := time.Now()
 			if err := e.world.Pollers[2].Terminate(40 * time.Second); err != nil {
 				return err
 			}
+			e.bots.killed = append(e.bots.killed, span{began, time.Now()})
 			return e.world.Restart(2)
 		}},
 	}
