@@ -120,9 +120,12 @@ func (b *bots) doom() error {
 	b.injected[revoked]++
 	b.telegram.Revoke(tokenOf("telegram", 0))
 	b.injected[unknown]++
-	b.telegram.Fail(tokenOf("telegram", 1), telegram.Fault{Code: http.StatusNotFound})
+	b.forget()
 	return nil
 }
+
+// forget has Telegram not know the second bot.
+func (b *bots) forget() { b.telegram.Fail(tokenOf("telegram", 1), telegram.Fault{Code: http.StatusNotFound}) }
 
 // doomed returns the accounts that must be parked.
 func (b *bots) doomed() (ids []string) {
@@ -153,6 +156,7 @@ func (b *bots) heal() {
 	b.telegram.SetWebhook(b.hooked, "")
 	b.weixin.Heal()
 	b.telegram.Heal()
+	b.forget() // on a busy machine it may not have been asked about that bot yet
 	for _, c := range b.connectors {
 		c.heal()
 	}
