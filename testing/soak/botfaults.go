@@ -125,7 +125,9 @@ func (b *bots) doom() error {
 }
 
 // forget has Telegram not know the second bot.
-func (b *bots) forget() { b.telegram.Fail(tokenOf("telegram", 1), telegram.Fault{Code: http.StatusNotFound}) }
+func (b *bots) forget() {
+	b.telegram.Fail(tokenOf("telegram", 1), telegram.Fault{Code: http.StatusNotFound})
+}
 
 // doomed returns the accounts that must be parked.
 func (b *bots) doomed() (ids []string) {
