@@ -142,29 +142,38 @@ func (ringLaw) goesOn(before, after snapshot, step string) string {
 	return ""
 }
 
-// recovers has a monitor and a poller take over that come later. Each registered account
-// that is not parked must be claimed once in each of two rounds.
-func (l ringLaw) recovers(st *store, from snapshot) (string, error) {
-	m := st.embedded.Miniredis()
-	if err := restore(m, st.shards, from, 0); err != nil {
-		return "", err
+// takeOver restores a snapshot and has a monitor requeue what is held in it. It returns a poller
+// that comes later.
+func takeOver(ctx context.Context, st *store, from snapshot) (*direct, *actor, error) {
+	if err := restore(st.embedded.Miniredis(), st.shards, from, 0); err != nil {
+		return nil, nil, err
 	}
 	d := &direct{store: st}
 	a, err := newActor(nameText(reserved), nil, d, st.scripts)
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	registered, places := whereabouts(from)
-	ctx := context.Background()
 	held, _, err := a.ring.Oldest(ctx, 0, 0, 1000)
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	for _, h := range held {
 		if _, _, err := a.ring.Requeue(ctx, 0, h); err != nil {
-			return "", err
+			return nil, nil, err
 		}
 	}
+	return d, a, nil
+}
+
+// recovers has a monitor and a poller take over that come later. Each registered account
+// that is not parked must be claimed once in each of two rounds.
+func (l ringLaw) recovers(st *store, from snapshot) (string, error) {
+	ctx := context.Background()
+	d, a, err := takeOver(ctx, st, from)
+	if err != nil {
+		return "", err
+	}
+	registered, places := whereabouts(from)
 	for round := range 2 {
 		d.passTime()
 		claimed, err := a.claimAll(ctx)
@@ -181,7 +190,7 @@ func (l ringLaw) recovers(st *store, from snapshot) (string, error) {
 			}
 		}
 	}
-	after, _, err := dump(m)
+	after, _, err := dump(st.embedded.Miniredis())
 	if err != nil {
 		return "", err
 	}
@@ -204,25 +213,12 @@ const atOnce = 4
 // then at most twice as many as that, one of them the earliest due. So each account costs
 // at most two claims, and a third one takes what waits at first.
 func starves(st *store, from snapshot) (string, error) {
-	m := st.embedded.Miniredis()
-	if err := restore(m, st.shards, from, 0); err != nil {
-		return "", err
-	}
-	d := &direct{store: st}
-	a, err := newActor(nameText(reserved), nil, d, st.scripts)
-	if err != nil {
-		return "", err
-	}
 	ctx := context.Background()
-	held, _, err := a.ring.Oldest(ctx, 0, 0, 1000)
+	d, a, err := takeOver(ctx, st, from)
 	if err != nil {
 		return "", err
 	}
-	for _, h := range held {
-		if _, _, err := a.ring.Requeue(ctx, 0, h); err != nil {
-			return "", err
-		}
-	}
+	m := st.embedded.Miniredis()
 	// wait has an account due, as one whose checks succeed at an interval.
 	wait := func(id, before string, late, interval time.Duration) error {
 		due := frozen().Add(-late)
