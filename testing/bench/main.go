@@ -168,6 +168,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "one JSON object a line")
 	accounts := flags.Int("accounts", 1_000_000, "accounts of the large ring")
+	// begin reads the arguments of a benchmark that has so many accounts by default.
+	begin := func(usual int, into *int, report *reporter) error {
+		flags.Lookup("accounts").DefValue = strconv.Itoa(usual)
+		*accounts = usual
+		err := flags.Parse(args[1:])
+		if err != nil {
+			return err
+		}
+		*into = *accounts
+		*report, err = newReporter(ctx, out, *asJSON)
+		return err
+	}
 	switch args[0] {
 	case "ring":
 		each := flags.Duration("for", 4*time.Second, "how long each measurement runs")
@@ -189,42 +201,21 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case "catchup":
 		b := &catchUpBench{}
 		b.flags(flags)
-		flags.Lookup("accounts").DefValue = "10000"
-		*accounts = 10_000
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
-		}
-		b.accounts = *accounts
-		var err error
-		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+		if err := begin(10_000, &b.accounts, &b.report); err != nil {
 			return err
 		}
 		return b.run(ctx)
 	case "outage":
 		b := &outageBench{}
 		b.flags(flags)
-		flags.Lookup("accounts").DefValue = "10000"
-		*accounts = 10_000
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
-		}
-		b.accounts = *accounts
-		var err error
-		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+		if err := begin(10_000, &b.accounts, &b.report); err != nil {
 			return err
 		}
 		return b.run(ctx)
 	case "slow":
 		b := &slowBench{}
 		b.flags(flags)
-		flags.Lookup("accounts").DefValue = "100000"
-		*accounts = 100_000
-		if err := flags.Parse(args[1:]); err != nil {
-			return err
-		}
-		b.crowd = *accounts
-		var err error
-		if b.report, err = newReporter(ctx, out, *asJSON); err != nil {
+		if err := begin(100_000, &b.crowd, &b.report); err != nil {
 			return err
 		}
 		return b.run(ctx)
