@@ -85,10 +85,14 @@ func TestKeysLetIn(t *testing.T) {
 					t.Errorf("without a key: %+v", who)
 				}
 			}
+			other := "0"
+			if text[10:11] == other {
+				other = "1"
+			}
 			for shown, want := range map[string]string{
-				text[:len(text)-1]:                          "mistyped or cut off",
-				strings.Replace(text, text[10:12], "00", 1): "mistyped or cut off",
-				"rounds_": "mistyped or cut off",
+				text[:len(text)-1]:            "mistyped or cut off",
+				text[:10] + other + text[11:]: "mistyped or cut off",
+				"rounds_":                     "mistyped or cut off",
 			} {
 				if got := f.as(shown).errorReply("GET", "/v1/whoami", "", 401); !strings.Contains(got.Detail, want) {
 					t.Errorf("%q: %s", shown, got.Detail)
