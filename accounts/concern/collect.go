@@ -57,10 +57,11 @@ type facts struct {
 	paused     []credential.Pause // the longest
 	pausedMore int
 
-	budget budget.Standing // zero: there is none
+	budget  budget.Standing // zero: there is none
+	backups Backups
 }
 
-// Collect returns everything that is wrong now. It asks Redis about sixteen questions,
+// Collect returns everything that is wrong now. It asks Redis about seventeen questions,
 // whatever the number of accounts. If one of them is not answered, it returns an error:
 // half of the concerns would look like health. Only servers that do not disclose their
 // settings are left out.
@@ -91,6 +92,9 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	if f.budget, _, err = budget.Current(ctx, s.Ring); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
 	}
+	if f.backups, err = ReadBackups(ctx, s.Ring); err != nil {
+		return Concerns{}, fmt.Errorf("concerns: %w", err)
+	}
 	if err := f.lookAgain(ctx, s.Ring); err != nil {
 		return Concerns{}, err
 	}
@@ -107,7 +111,7 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 func (f *facts) judge() Concerns {
 	var all []Concern
 	for _, part := range []func() []Concern{
-		f.ofLaw, f.ofProcesses, f.ofReplicas, f.ofRedis, f.ofFailing, f.ofScan, f.ofWatched, f.ofWebhooks, f.ofGroups, f.ofBudget,
+		f.ofLaw, f.ofProcesses, f.ofReplicas, f.ofRedis, f.ofFailing, f.ofScan, f.ofWatched, f.ofWebhooks, f.ofGroups, f.ofBudget, f.ofBackups,
 	} {
 		all = append(all, part()...)
 	}

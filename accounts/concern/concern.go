@@ -78,6 +78,7 @@ const (
 	ChecksWarn       Code = "checks_warn"      // checks succeed though something is wrong with the answers
 	VersionsDiffer   Code = "versions_differ"
 	RedisUnasked     Code = "redis_unasked"
+	BackupOld        Code = "backup_old" // backups were taken, and the last one is long ago
 )
 
 // Concern is something that is wrong now. Only the fields that its code needs are set.

@@ -321,6 +321,11 @@ func table() []entry {
 			en: "redis {subject:server|servers}: {value} is not allowed, so it is unknown whether acknowledged writes are safe",
 			zh: "Redis {subject:服务器|服务器} 拒绝 {value}：无法得知它是否保住已确认的内容。",
 		},
+		{
+			code: BackupOld, page: "/system",
+			en: "the last backup is {time} ago",
+			zh: "上次备份已是 {time}前。",
+		},
 	}
 }
 

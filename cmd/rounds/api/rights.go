@@ -153,6 +153,8 @@ func Rights() []Right {
 		{"GET /v1/audit", access.Viewer, scopeService},
 		{"POST /v1/audit:repair", access.Admin, scopeService},
 		{"GET /v1/backup", access.Admin, scopeService},
+		{"GET /v1/backup:last", access.Viewer, scopeService},
+		{"POST /v1/backup:verified", access.Admin, scopeService},
 		{"GET /v1/backup/files/{folder}/{name}", access.Admin, scopeService},
 		{"GET /v1/reshard", access.Viewer, scopeService},
 		{"POST /v1/reshard", access.Admin, scopeService},

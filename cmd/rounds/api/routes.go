@@ -49,6 +49,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.maintenanceRoutes(api)
 	s.systemRoutes(api)
 	s.auditRoutes(api)
+	s.backupRoutes(api)
 	s.reshardRoutes(api)
 	s.reloadRoute(api)
 	s.trailRoutes(api)

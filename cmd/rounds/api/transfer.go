@@ -198,7 +198,10 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.send(w, r, "back up", func(ctx context.Context, out io.Writer) error {
-		_, err := backup.Write(ctx, s.options.Ring, out, options)
+		written, err := backup.Write(ctx, s.options.Ring, out, options)
+		if err == nil {
+			s.noteBackup(ctx, written, withSecrets)
+		}
 		return err
 	}, func(ctx context.Context, err error) *errorReply {
 		if errors.Is(err, circulate.ErrResharding) || errors.Is(context.Cause(ctx), circulate.ErrResharding) {

@@ -298,6 +298,10 @@ type (
 	FindingCount = concern.FindingCount
 	// Violation is a way in which the law is broken.
 	Violation = circulate.Violation
+	// Backups are what is known about backups.
+	Backups = concern.Backups
+	// Backup is one backup that was taken.
+	Backup = concern.Backup
 	// Refusal is the reply to a failed request (RFC 9457).
 	Refusal = huma.ErrorModel
 	// Fault is one thing that is wrong with a request.

@@ -226,12 +226,16 @@ func TestRestoreIsWhatWasThere(t *testing.T) {
 		fill(t, from)
 		readHalf(t, from, server, "crm")
 		var file bytes.Buffer
-		counts, err := Write(t.Context(), from, &file, Options{Program: "v1"})
+		written, err := Write(t.Context(), from, &file, Options{Program: "v1"})
 		must(t, err)
+		counts := written.Counts
 		found, err := Verify(bytes.NewReader(file.Bytes()), nil)
 		header, verified := found.Header, found.Counts
 		if err != nil || verified != counts || header.Shards != 6 || header.Namespace != "from" || counts.Accounts < 301 || counts.Messages < 100 || counts.Groups != 6 || counts.Dead != 1 {
 			t.Fatalf("verified %+v of %+v, wrote %+v, %v", verified, header, counts, err)
+		}
+		if written.SHA256 == "" || written.SHA256 != found.SHA256 || written.Bytes != int64(file.Len()) || !written.Began.Equal(header.Time) {
+			t.Errorf("wrote %+v, and it has %s, %v, %d bytes", written, found.SHA256, header.Time, file.Len())
 		}
 		wantAccounts, wantMessages, wantDead := contents(t, from)
 		for _, shards := range []int{6, 4, 1} {

@@ -28,7 +28,8 @@ type reader struct {
 	counts Counts
 	header Header
 	parts  []part
-	stage  int // of the parts, in their order
+	stage  int    // of the parts, in their order
+	sum    string // as the trailer has it
 }
 
 func (r *reader) wrong(format string, args ...any) error {
@@ -137,6 +138,7 @@ func (r *reader) end(t *trailer, sum string) error {
 	case t.Counts != r.counts:
 		return r.wrong("the counts do not match the lines: the file was altered")
 	}
+	r.sum = sum
 	r.line++
 	if rest, err := r.next(); err != nil || rest != nil {
 		return r.wrong("something follows the trailer")
@@ -157,6 +159,7 @@ func reason(err error) string {
 type Contents struct {
 	Header Header
 	Counts
+	SHA256 string // as the trailer has it
 	// SealedFor has the ids of the public keys for which the backup's secrets and credentials are
 	// sealed, and how many are sealed for each.
 	SealedFor map[string]int
@@ -185,7 +188,7 @@ func Verify(in io.Reader, progress func(Counts)) (Contents, error) {
 		}
 		return nil
 	})
-	c.Header, c.Counts = r.header, r.counts
+	c.Header, c.Counts, c.SHA256 = r.header, r.counts, r.sum
 	return c, err
 }
 

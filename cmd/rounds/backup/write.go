@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
@@ -41,6 +42,9 @@ type writer struct {
 	seal   *secret.PublicKey // nil: no secrets
 	format int               // that it writes
 
+	began time.Time // by Redis' clock
+	bytes int64     // that it has written
+
 	buffer  bytes.Buffer // of one line
 	encoder *json.Encoder
 }
@@ -65,68 +69,80 @@ func (w *writer) write(l line) error {
 			*p.count(&w.counts)++
 		}
 	}
-	_, err := w.out.Write(encoded)
+	n, err := w.out.Write(encoded)
+	w.bytes += int64(n)
 	return err
+}
+
+// Written describes a backup that was written whole.
+type Written struct {
+	Counts
+	Began  time.Time // by Redis' clock, as its header has it
+	Bytes  int64
+	SHA256 string // as its trailer has it
 }
 
 // Write writes a backup of everything in the ring's namespace. It returns ErrResharding while the
 // number of shards changes. A backup that ended with an error has no trailer, and cannot be
 // restored.
-func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) (Counts, error) {
+func Write(ctx context.Context, ring *circulate.Ring, out io.Writer, o Options) (Written, error) {
 	w := newWriter(out, o)
-	if err := w.everything(ctx, ring, o.Program); err != nil {
-		return w.counts, fmt.Errorf("backup: %w", err)
+	sum, err := w.everything(ctx, ring, o.Program)
+	if err != nil {
+		return Written{Counts: w.counts}, fmt.Errorf("backup: %w", err)
 	}
-	return w.counts, nil
+	return Written{w.counts, w.began, w.bytes, sum}, nil
 }
 
-// everything writes all lines, from the header to the trailer.
-func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program string) error {
+// everything writes all lines, from the header to the trailer, and returns the
+// checksum.
+func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program string) (sum string, err error) {
 	if ring.Sources() > 0 {
-		return circulate.ErrResharding
+		return "", circulate.ErrResharding
 	}
 	now, err := ring.Now(ctx, 0)
 	if err != nil {
-		return err
+		return "", err
 	}
-	w.format = formatForgetful
+	w.began, w.format = now.UTC(), formatForgetful
 	if remembering, err := ring.Archive().Remembering(ctx); err != nil {
-		return err
+		return "", err
 	} else if remembering {
 		w.format = formatMemory
 	}
 	if totals, err := ring.Files().Totals(ctx); err != nil {
-		return err
+		return "", err
 	} else if totals.Kept.Files+totals.Lost > 0 {
 		w.format = format
 	}
-	header := &Header{Is: magic, Format: w.format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: now.UTC()}
+	header := &Header{Is: magic, Format: w.format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: w.began}
 	for shard := range ring.Shards() {
 		n, err := ring.Count(ctx, shard)
 		if err != nil {
-			return err
+			return "", err
 		}
 		header.About.Accounts += n.Registered
 		header.About.Messages += n.Messages
 	}
 	if err := w.write(line{Header: header}); err != nil {
-		return err
+		return "", err
 	}
 	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials, w.files} {
 		if err := part(ctx, ring); err != nil {
-			return err
+			return "", err
 		}
 	}
 	switch changed, err := ring.Changed(ctx); {
 	case err != nil:
-		return err
+		return "", err
 	case changed:
-		return circulate.ErrResharding
+		return "", circulate.ErrResharding
 	}
-	if err := w.write(line{End: &trailer{Counts: w.counts, SHA256: hex.EncodeToString(w.sum.Sum(nil))}}); err != nil {
-		return err
+	sum = hex.EncodeToString(w.sum.Sum(nil))
+	if err := w.write(line{End: &trailer{Counts: w.counts, SHA256: sum}}); err != nil {
+		return "", err
 	}
-	return w.out.Flush()
+	return sum, w.out.Flush()
 }
 
 func (w *writer) groups(ctx context.Context, ring *circulate.Ring) error {

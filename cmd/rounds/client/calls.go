@@ -312,6 +312,16 @@ func (c *Client) Concerns(ctx context.Context) (concern.Concerns, error) {
 	return get[concern.Concerns](ctx, c, "/v1/concerns")
 }
 
+// Backups returns what is known about the last backups.
+func (c *Client) Backups(ctx context.Context) (concern.Backups, error) {
+	return get[concern.Backups](ctx, c, "/v1/backup:last")
+}
+
+// BackupVerified says that the last backup was read again and found whole.
+func (c *Client) BackupVerified(ctx context.Context, sha256 string) error {
+	return c.call(ctx, http.MethodPost, "/v1/backup:verified", api.BackupVerified{SHA256: sha256}, nil)
+}
+
 // System returns what the service runs on and with which settings. A caller needs the right to see
 // the whole service.
 func (c *Client) System(ctx context.Context) (api.System, error) {

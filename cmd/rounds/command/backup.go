@@ -74,12 +74,15 @@ is new is copied.`,
 				g.end()
 				return err
 			}
-			counts, size, err := writeBackup(args[0], fetch, g)
+			found, size, err := writeBackup(args[0], fetch, g)
 			g.end()
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(env.stdout, env.says("%s has %s: %s, taken in %s", args[0], contents(counts), megabytes(size), took(time.Since(began))))
+			fmt.Fprintln(env.stdout, env.says("%s has %s: %s, taken in %s", args[0], contents(found.Counts), megabytes(size), took(time.Since(began))))
+			if err := calls.BackupVerified(cmd.Context(), found.SHA256); err != nil {
+				fmt.Fprintln(env.stderr, env.says("rounds: the service did not note that the backup is verified: %s", oneLine(err.Error())))
+			}
 			if filesDir == "" {
 				return nil
 			}
@@ -104,7 +107,7 @@ is new is copied.`,
 }
 
 // writeBackup writes a backup to a temporary file beside the path, verifies it, and renames it.
-func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (counts backup.Counts, size int64, err error) {
+func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (found backup.Contents, size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		// The error names the temporary file, which means nothing to the caller.
@@ -112,7 +115,7 @@ func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (counts bac
 		if errors.As(err, &of) {
 			err = of.Err
 		}
-		return counts, 0, fmt.Errorf("%s: nothing can be written there: %w", path, err)
+		return found, 0, fmt.Errorf("%s: nothing can be written there: %w", path, err)
 	}
 	defer func() {
 		_ = file.Close()
@@ -122,23 +125,23 @@ func writeBackup(path string, fetch func(io.Writer) error, g *gauge) (counts bac
 	}()
 	sum := sha256.New()
 	err = packing(path, io.MultiWriter(file, sum), func(w io.Writer) error {
-		counts, err = verifying(w, fetch)
+		found, err = verifying(w, fetch)
 		return err
 	})
 	if err != nil {
-		return counts, 0, err
+		return found, 0, err
 	}
 	if err := file.Sync(); err != nil {
-		return counts, 0, err
+		return found, 0, err
 	}
 	if err := same(file, sum.Sum(nil), g); err != nil {
-		return counts, 0, fmt.Errorf("the backup was not written: %w", err)
+		return found, 0, fmt.Errorf("the backup was not written: %w", err)
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return counts, 0, err
+		return found, 0, err
 	}
-	return counts, info.Size(), os.Rename(file.Name(), path)
+	return found, info.Size(), os.Rename(file.Name(), path)
 }
 
 // packing writes to a file, compressed if its name says so.
@@ -176,29 +179,29 @@ func unpacking(file io.Reader) (io.Reader, func(), error) {
 }
 
 // verifying fetches a backup and verifies it while it arrives.
-func verifying(w io.Writer, fetch func(io.Writer) error) (backup.Counts, error) {
+func verifying(w io.Writer, fetch func(io.Writer) error) (backup.Contents, error) {
 	type verified struct {
-		counts backup.Counts
-		err    error
+		found backup.Contents
+		err   error
 	}
 	in, out := io.Pipe()
 	done := make(chan verified, 1)
 	go func() {
 		found, err := backup.Verify(in, nil)
 		_ = in.CloseWithError(err) // a fault ends the fetching
-		done <- verified{found.Counts, err}
+		done <- verified{found, err}
 	}()
 	err := fetch(io.MultiWriter(w, out))
 	_ = out.CloseWithError(err)
 	v := <-done
 	var wrong *backup.FileError
 	if err != nil && !errors.As(err, &wrong) {
-		return v.counts, err
+		return v.found, err
 	}
 	if v.err != nil {
-		return v.counts, fmt.Errorf("the backup was not written: what arrived is not complete: %w", v.err)
+		return v.found, fmt.Errorf("the backup was not written: what arrived is not complete: %w", v.err)
 	}
-	return v.counts, nil
+	return v.found, nil
 }
 
 // same compares a file's content with what was written to it.

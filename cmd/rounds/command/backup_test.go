@@ -31,6 +31,9 @@ func TestBackupAndRestore(t *testing.T) {
 		if got := s.must("backup", file); !strings.HasPrefix(got, file+" has 2 accounts, 0 messages and 0 dead letters: ") || !strings.Contains(got, "kB, taken in ") {
 			t.Errorf("backup: %q", got)
 		}
+		if got := s.must("stats"); !strings.Contains(got, "2 accounts and 0 messages, verified") {
+			t.Errorf("stats: %q", got)
+		}
 		if got, err := restore(file, "--dry-run"); err != nil || !strings.Contains(got.out, "of namespace rounds with 4 shards, taken ") {
 			t.Errorf("dry run: %+v, %v", got, err)
 		}

@@ -320,7 +320,7 @@ func TestStats(t *testing.T) {
 		}
 	}
 	got := s.must("stats")
-	for _, want := range []string{"accounts   1: ", "shards     4\n", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s",
+	for _, want := range []string{"accounts   1: ", "shards     4\n", "backup     none that this service knows of", "staleness  p50 2.5s, p99 1m1s, most 1m30s (news), of 1000 accounts at 2026-11-", "host1", "alive", "3/256", "12.3", "1m30s",
 		"failing    300 accounts, 280 newly; 20 never succeeded\n           feed: 300 failing, 280 newly; 20 never succeeded\n",
 		"one      api,monitor  host2  v1.2.3   2026-11-", "settings that differ\nthree  ROUNDS_X  2  mostly 1\n",
 		"behind     12 accounts missed three slots of the cadence or more (a slot is a minute at least); most missed: 7 slots (old)\n",

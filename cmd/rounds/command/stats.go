@@ -100,6 +100,8 @@ type shownStats struct {
 	at    string            // the service's URL
 	Wrong *concern.Concerns `json:"wrong,omitempty"` // nil: the key may not see it, or an earlier version answers
 
+	Backup *concern.Backups `json:"backup,omitempty"` // nil: as for Wrong
+
 	problems *api.Problems // what rounds problems shows; nil: not asked yet
 }
 
@@ -115,6 +117,9 @@ func statsOf(ctx context.Context, calls *client.Client) (shownStats, error) {
 	}
 	if len(s.Labels) > 0 {
 		return shown, nil
+	}
+	if known, err := calls.Backups(ctx); err == nil {
+		shown.Backup = &known
 	}
 	wrong, err := calls.Concerns(ctx)
 	switch client.Status(err) {
@@ -222,6 +227,22 @@ func budgetIn(b *budget.Standing) string {
 	return text
 }
 
+// backupIn says when the last backup was taken, and whether it was verified.
+func backupIn(known *concern.Backups) string {
+	b := known.Last
+	if b == nil {
+		return "none that this service knows of: see rounds backup"
+	}
+	text := fmt.Sprintf("%s by %s: %s and %s", clockTime(b.Ended), cmp.Or(b.By, "-"), numberOf(b.Accounts, "account"), numberOf(b.Messages, "message"))
+	switch {
+	case !b.Verified.IsZero():
+		return text + ", verified"
+	case known.Verified != nil:
+		return text + ", not verified; the last verified one is of " + clockTime(known.Verified.Ended)
+	}
+	return text + ", not verified"
+}
+
 func printStats(w io.Writer, s shownStats) error {
 	table := newTable(w)
 	fmt.Fprintf(table, "service\t%s\n", s.at)
@@ -279,6 +300,9 @@ func printStats(w io.Writer, s shownStats) error {
 		return table.Flush()
 	}
 	fmt.Fprintf(table, "messages\t%d kept\n", s.Messages)
+	if s.Backup != nil {
+		fmt.Fprintf(table, "backup\t%s\n", oneLine(backupIn(s.Backup)))
+	}
 	fmt.Fprintf(table, "shards\t%d\n", s.Shards)
 	if err := table.Flush(); err != nil {
 		return err

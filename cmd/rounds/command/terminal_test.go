@@ -107,6 +107,7 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`GET /v1/kinds`, filled[api.KindList]()},
 		{`GET /v1/groups`, filled[api.GroupList]()},
 		{`POST /v1/groups/.*/read`, filled[api.GroupBatch]()},
+		{`GET /v1/backup:last`, filled[api.Backups]()},
 		{`GET /v1/maintenance`, filled[api.MaintenanceList]()},
 		{`PUT /v1/maintenance/[^/]+`, filled[api.MaintenanceWindow]()},
 		{`GET /v1/webhooks`, filled[api.WebhookList]()},

@@ -16,6 +16,7 @@ const shardsPath = "/system/reshard"
 type system struct {
 	System  api.System
 	Law     *lawState // nil: it is unknown now
+	Backups *backups  // as Law
 	Shards  resharding
 	Differ  int // settings in which processes differ
 	Reshard *reshardForm
@@ -58,6 +59,7 @@ func showSystem(v *visit) (any, error) {
 	if l := new(lawState); v.shared("/v1/law", l) == nil {
 		s.Law = l
 	}
+	v.ifMay(backupRoute, "/v1/backup:last", &s.Backups)
 	if err := v.shared("/v1/reshard", &s.Shards); err != nil {
 		s.Shards = resharding{}
 	}
