@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -114,8 +116,76 @@ func (s Sessions) End(ctx context.Context, name string) error {
 	return nil
 }
 
+// Living is a session that has not ended.
+type Living struct {
+	ID    string // the digest of its name: nobody gets in with it
+	Value []byte
+	Life  time.Duration // from its begin to its end
+	Ends  time.Time     // by Redis' clock
+}
+
+// MostLiving is the most sessions that All returns.
+const MostLiving = 500
+
+// All returns the sessions that have not ended, those that end last first, at most MostLiving, and how
+// many there are.
+func (s Sessions) All(ctx context.Context) ([]Living, int, error) {
+	now, err := s.Now(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	from := fmt.Sprintf("(%d", now.UnixMilli())
+	replies, err := s.do(ctx, "list sessions", wire.Command{"ZCOUNT", s.key(0), from, "+inf"},
+		wire.Command{"ZREVRANGEBYSCORE", s.key(0), "+inf", from, "WITHSCORES", "LIMIT", 0, MostLiving})
+	if err != nil {
+		return nil, 0, err
+	}
+	count, err := redis.Int(replies[0], nil)
+	ends, more := redis.Strings(replies[1], nil)
+	if err = errors.Join(err, more); err != nil || len(ends) == 0 || len(ends)%2 != 0 {
+		return nil, count, err
+	}
+	ask := wire.Command{"HMGET", s.key(1)}
+	for i := 0; i < len(ends); i += 2 {
+		ask = append(ask, ends[i])
+	}
+	if replies, err = s.do(ctx, "list sessions", ask); err != nil {
+		return nil, 0, err
+	}
+	values, err := redis.Strings(replies[0], nil)
+	if err != nil || len(values) != len(ends)/2 {
+		return nil, 0, fmt.Errorf("list sessions: %w", errors.Join(wire.ErrReply, err))
+	}
+	var all []Living
+	for i, value := range values {
+		life, text, ok := strings.Cut(value, "|")
+		ms, wrongLife := strconv.ParseInt(life, 10, 64)
+		at, wrongEnd := strconv.ParseFloat(ends[2*i+1], 64)
+		if ok && wrongLife == nil && wrongEnd == nil {
+			all = append(all, Living{ends[2*i], []byte(text), time.Duration(ms) * time.Millisecond, time.UnixMilli(int64(at))})
+		}
+	}
+	return all, count, nil
+}
+
+// EndOf ends the session of an ID for all processes at once, and reports whether there was one.
+func (s Sessions) EndOf(ctx context.Context, id string) (bool, error) {
+	if err := refused("end session", wrongSize("id", len(id), 1, 2*sha256.Size)); err != nil {
+		return false, err
+	}
+	_, _, err := s.recall(ctx, id, 1)
+	if errors.Is(err, ErrNone) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (s Sessions) get(ctx context.Context, name string, end int) ([]byte, time.Duration, error) {
-	reply, err := redis.Values(s.run(ctx, sessionRecallScript, 2, digestOf(name), end))
+	return s.recall(ctx, digestOf(name), end)
+}
+
+func (s Sessions) recall(ctx context.Context, digest string, end int) ([]byte, time.Duration, error) {
+	reply, err := redis.Values(s.run(ctx, sessionRecallScript, 2, digest, end))
 	if err != nil {
 		return nil, 0, err
 	}

@@ -163,6 +163,8 @@ func Rights() []Right {
 		{"GET /v1/keys", access.Admin, scopeService},
 		{"POST /v1/keys", access.Admin, scopeService},
 		{"DELETE /v1/keys/{name}", access.Admin, scopeService},
+		{"GET /v1/sessions", access.Admin, scopeService},
+		{"DELETE /v1/sessions/{session}", access.Admin, scopeService},
 		{"GET /v1/secrets", access.Admin, scopeService},
 		{"PUT /v1/secrets/{name}", access.Admin, scopeService},
 		{"DELETE /v1/secrets/{name}", access.Admin, scopeService},

@@ -54,6 +54,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.reloadRoute(api)
 	s.trailRoutes(api)
 	s.keyRoutes(api)
+	s.sessionRoutes(api)
 	s.secretRoutes(api)
 	s.jobRoutes(api)
 	s.demoRoutes(api)

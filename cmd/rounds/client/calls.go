@@ -312,6 +312,16 @@ func (c *Client) Concerns(ctx context.Context) (concern.Concerns, error) {
 	return get[concern.Concerns](ctx, c, "/v1/concerns")
 }
 
+// Sessions returns who is signed in.
+func (c *Client) Sessions(ctx context.Context) (api.SessionList, error) {
+	return get[api.SessionList](ctx, c, "/v1/sessions")
+}
+
+// EndSession signs somebody out.
+func (c *Client) EndSession(ctx context.Context, id string) error {
+	return c.call(ctx, http.MethodDelete, namedPath("/v1/sessions/", id), nil, nil)
+}
+
 // Backups returns what is known about the last backups.
 func (c *Client) Backups(ctx context.Context) (concern.Backups, error) {
 	return get[concern.Backups](ctx, c, "/v1/backup:last")

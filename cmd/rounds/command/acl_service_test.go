@@ -357,6 +357,7 @@ func (u *underACL) upkeep() {
 	u.run("concerns", "unsilence", "overdue")
 	u.run("maintenance", "set", "disks", "--host", "news.example", "--lasts", "1h", "--reason", "new disks")
 	u.run("maintenance", "list")
+	u.run("sessions", "list")
 	u.run("maintenance", "end", "disks")
 	u.run("account", "list", "--state", "failing", "--cause", "http_404~12345678")
 	u.runIn("s3cret", "secret", "set", "STORED", "--host", "api.example.com")

@@ -71,6 +71,7 @@ func (v *visit) Menu() []entry {
 		{entry{Name: "delivery", Path: "/delivery", Key: "d"}, "GET /v1/groups"},
 		{entry{Name: "limits", Path: "/limits", Key: "l"}, "GET /v1/limits"},
 		{entry{Name: "system", Path: "/system", Key: "s"}, "GET /v1/reshard"},
+		{entry{Name: "administration", Path: administrationPath, Key: "n"}, "GET /v1/keys"},
 	}
 	var entries []entry
 	for _, one := range all {

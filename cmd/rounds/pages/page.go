@@ -218,7 +218,7 @@ func allPages() []*page {
 		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), sendsPage(), limitsPage(),
 		problemsPage(),
 		accountsPage(), bulkPage(), bulkRunPage(), movingPage(), revivePage(), jobsPage(), jobPage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
-		systemPage(),
+		systemPage(), administrationPage(),
 		auditRunPage(),
 		trailOfAllPage(),
 		accountPage(),

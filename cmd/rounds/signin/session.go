@@ -264,3 +264,30 @@ func (b Book) End(w http.ResponseWriter, r *http.Request) error {
 	}
 	return nil
 }
+
+// Known is a session that has not ended, as people see it who look after the service.
+type Known struct {
+	ID     string // nobody gets in with it
+	Holder Holder
+	Host   string // at which it was begun
+	Since  time.Time
+	Ends   time.Time // at the latest; times are by Redis' clock
+}
+
+// All returns the sessions that have not ended, the latest first, and how many there are. It leaves out
+// the oldest ones if there are more than 500, and those of later versions. A session whose key was
+// revoked is listed until it ends, and lets nobody in.
+func (b Book) All(ctx context.Context) ([]Known, int, error) {
+	living, count, err := b.store.All(ctx)
+	var all []Known
+	for _, l := range living {
+		var k kept
+		if json.Unmarshal(l.Value, &k) == nil {
+			all = append(all, Known{ID: l.ID, Holder: k.Holder, Host: k.Host, Since: l.Ends.Add(-l.Life), Ends: l.Ends})
+		}
+	}
+	return all, count, err
+}
+
+// EndOf ends the session of an ID, for all processes at once, and reports whether there was one.
+func (b Book) EndOf(ctx context.Context, id string) (bool, error) { return b.store.EndOf(ctx, id) }

@@ -38,6 +38,7 @@ func Forms(account string) []Page {
 		{"moving", "/accounts/moving"},
 		{"pause many", "/accounts/bulk?do=pause&kind=feed"},
 		{"revive many", "/accounts/revive?kind=feed"},
+		{"administration", "/administration"},
 		{"trail", "/trail"},
 	}
 }
