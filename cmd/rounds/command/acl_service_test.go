@@ -19,6 +19,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/sample/ilink"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/oidctest"
@@ -347,6 +348,25 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 	u.run("dead", "drop", dead.ID)
 }
 
+// sessions signs somebody in, and out again.
+func (u *underACL) sessions() {
+	r, err := http.NewRequestWithContext(u.Context(), http.MethodPost, u.variables["ROUNDS_API_URL"]+"/v1/session", nil)
+	if err != nil {
+		u.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+u.variables["ROUNDS_API_TOKEN"])
+	reply, err := http.DefaultClient.Do(r)
+	if err != nil {
+		u.Fatal(err)
+	}
+	_ = reply.Body.Close()
+	var signed api.SignedIn
+	if err := json.Unmarshal([]byte(u.run("sessions", "list", "--json")), &signed); err != nil || reply.StatusCode != http.StatusCreated {
+		u.Fatalf("signing in answers %d, %v", reply.StatusCode, err)
+	}
+	u.run("sessions", "end", signed.ID)
+}
+
 // upkeep runs the commands for operators.
 func (u *underACL) upkeep() {
 	u.run("stats")
@@ -357,7 +377,7 @@ func (u *underACL) upkeep() {
 	u.run("concerns", "unsilence", "overdue")
 	u.run("maintenance", "set", "disks", "--host", "news.example", "--lasts", "1h", "--reason", "new disks")
 	u.run("maintenance", "list")
-	u.run("sessions", "list")
+	u.sessions()
 	u.run("maintenance", "end", "disks")
 	u.run("account", "list", "--state", "failing", "--cause", "http_404~12345678")
 	u.runIn("s3cret", "secret", "set", "STORED", "--host", "api.example.com")
