@@ -116,7 +116,7 @@ var mayOpen = map[string][]string{
 	"accounts/maintenance":    {"Maintenance"},
 	"accounts/problem":        {"Notices"},
 	"accounts/secret":         {"Vault"},
-	"cmd/rounds/backup":       {"Keys", "Vault"},
+	"cmd/rounds/backup":       {"Keys", "Maintenance", "Silences", "Vault"},
 	"cmd/rounds/key":          {"Keys"},
 	"cmd/rounds/message":      {"Endpoints"},
 	"cmd/rounds/login":        {"Sessions"},

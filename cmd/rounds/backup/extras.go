@@ -205,6 +205,9 @@ func (t *target) extra(ctx context.Context, l *line) error {
 		}
 		return document.Of(t.ring).Vault().Restore(ctx, document.Sealed{Name: l.Secret.Name, Set: time.UnixMilli(l.Secret.Set), Value: record})
 	}
+	if l.Term != nil {
+		return l.Term.restore(ctx, t.ring)
+	}
 	if l.File != nil {
 		return l.File.restore(ctx, t.ring.Files(), t.options.Object)
 	}

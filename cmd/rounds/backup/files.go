@@ -97,7 +97,7 @@ func EachKept(in io.Reader, each func(Kept) error) error {
 // files writes the list of files, after the messages: a file of a message that is in the backup
 // is in it as well, unless it was kept later, and is then fetched again.
 func (w *writer) files(ctx context.Context, ring *circulate.Ring) error {
-	if w.format < format {
+	if w.format < formatFiles {
 		return nil // the first file came only now
 	}
 	// A row may be listed twice. The second one changes nothing when it is restored.

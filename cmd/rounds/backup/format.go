@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// format is the latest version of the format that this program reads. It writes it if there is
-	// a list of files, formatMemory if any account remembers messages, and otherwise
-	// formatForgetful: the earliest versions of the program that read them know no more.
-	format          = 4
+	// format is the latest version of the format that this program reads. It writes it if there are
+	// maintenance windows, or people have said something about concerns, formatFiles if there is a
+	// list of files, formatMemory if any account remembers messages, and otherwise formatForgetful:
+	// the earliest versions of the program that read them know no more.
+	format          = 5
+	formatFiles     = 4
 	formatMemory    = 3
 	formatForgetful = 2
 	// magic says in the header what the file is.
@@ -47,6 +49,7 @@ type Counts struct {
 	Secrets     int `json:"secrets,omitempty"`
 	Credentials int `json:"credentials,omitempty"`
 	Files       int `json:"files,omitempty"` // rows of the list of files, without their bytes
+	Terms       int `json:"terms,omitempty"` // maintenance windows, and what people have said about concerns
 }
 
 // trailer is the last line of a backup.
@@ -67,6 +70,7 @@ type line struct {
 	Secret     *secretLine     `json:"secret,omitempty"`
 	Credential *credentialLine `json:"credential,omitempty"`
 	File       *fileLine       `json:"file,omitempty"`
+	Term       *termLine       `json:"term,omitempty"`
 	End        *trailer        `json:"end,omitempty"`
 }
 
@@ -100,6 +104,7 @@ func parts(format int) []part {
 		{"secret", func(l *line) bool { return l.Secret != nil }, func(c *Counts) *int { return &c.Secrets }, func(l *line) error { return l.Secret.check() }},
 		{"credential", func(l *line) bool { return l.Credential != nil }, func(c *Counts) *int { return &c.Credentials }, func(l *line) error { return l.Credential.check() }},
 		{"file", func(l *line) bool { return l.File != nil }, func(c *Counts) *int { return &c.Files }, func(l *line) error { return l.File.check() }},
+		{"term", func(l *line) bool { return l.Term != nil }, func(c *Counts) *int { return &c.Terms }, func(l *line) error { return l.Term.check() }},
 	}
 	if dead := 2; format == 1 {
 		all[dead], all[dead+1] = all[dead+1], all[dead]

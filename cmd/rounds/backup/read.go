@@ -118,7 +118,7 @@ func (r *reader) take(l *line, each func(*line) error) error {
 	}
 	switch {
 	case set != 1 || l.Header != nil:
-		return r.wrong("must be exactly one of group, account, message, dead, key, webhook, secret, credential and end")
+		return r.wrong("must be exactly one of group, account, message, dead, key, webhook, secret, credential, file, term and end")
 	case stage < r.stage:
 		return r.wrong("is out of order: a %s cannot follow a %s", r.parts[stage].name, r.parts[r.stage].name)
 	}

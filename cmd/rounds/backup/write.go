@@ -42,6 +42,8 @@ type writer struct {
 	seal   *secret.PublicKey // nil: no secrets
 	format int               // that it writes
 
+	holding []line // the terms that there are
+
 	began time.Time // by Redis' clock
 	bytes int64     // that it has written
 
@@ -113,6 +115,11 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	if totals, err := ring.Files().Totals(ctx); err != nil {
 		return "", err
 	} else if totals.Kept.Files+totals.Lost > 0 {
+		w.format = formatFiles
+	}
+	if w.holding, err = holdingTerms(ctx, ring); err != nil {
+		return "", err
+	} else if len(w.holding) > 0 {
 		w.format = format
 	}
 	header := &Header{Is: magic, Format: w.format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: w.began}
@@ -127,7 +134,7 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	if err := w.write(line{Header: header}); err != nil {
 		return "", err
 	}
-	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials, w.files} {
+	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials, w.files, w.terms} {
 		if err := part(ctx, ring); err != nil {
 			return "", err
 		}

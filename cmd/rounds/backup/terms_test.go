@@ -1,0 +1,48 @@
+package backup
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/maintenance"
+	"github.com/rounds-dev/rounds/testing/redistest"
+)
+
+// Maintenance windows and silences come back, and end when they would have. Without any, the format is
+// one that earlier versions read.
+func TestWhatHoldsForAWhileComesBack(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
+		ctx, from, to := t.Context(), open(t, server, "from", 2), open(t, server, "to", 3)
+		var before, after bytes.Buffer
+		_, err := Write(ctx, from, &before, Options{})
+		must(t, err)
+		if !strings.Contains(before.String(), `"format":2`) {
+			t.Errorf("without any: %.200s", before.String())
+		}
+		window, err := maintenance.Of(from).Put(ctx, maintenance.Window{Name: "disks", Host: "a.example", Until: time.Now().Add(time.Hour), Reason: "new disks", By: "eve"})
+		must(t, err)
+		must(t, concern.SilencesOf(from).Silence(ctx, concern.Overdue, "", time.Now().Add(time.Hour), "eve", "a test"))
+		written, err := Write(ctx, from, &after, Options{})
+		must(t, err)
+		if found, err := Verify(bytes.NewReader(after.Bytes()), nil); err != nil || written.Terms != 2 || found.Terms != 2 || found.Header.Format != 5 {
+			t.Fatalf("%+v, %+v, %v", written, found, err)
+		}
+		_, err = Restore(ctx, to, bytes.NewReader(after.Bytes()), Restoring{})
+		must(t, err)
+		windows, _, err := maintenance.Of(to).All(ctx)
+		if err != nil || len(windows) != 1 || windows[0].Name != "disks" || windows[0].Host != "a.example" || !windows[0].Until.Equal(window.Until) || windows[0].By != "eve" {
+			t.Errorf("%+v, %v", windows, err)
+		}
+		if codes, err := concern.SilencesOf(to).Silenced(ctx); err != nil || len(codes) != 1 || codes[0] != concern.Overdue {
+			t.Errorf("%v, %v", codes, err)
+		}
+		for _, wrong := range []termLine{{Sort: "odd", Name: "a", Text: "b"}, {Sort: "silence", Text: "b"}, {Sort: "silence", Name: "a"}} {
+			if wrong.check() == nil {
+				t.Errorf("%+v is accepted", wrong)
+			}
+		}
+	})
+}
