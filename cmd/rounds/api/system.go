@@ -31,7 +31,31 @@ type System struct {
 	Nodes     []RedisNode    `json:"nodes" nullable:"false" doc:"The Redis servers that hold data, as they were at most 30 seconds ago."`
 	Settings  []SettingValue `json:"settings" nullable:"false" doc:"The settings on which the processes of a role should agree, by name. Secrets, and settings of a single process or machine, are left out."`
 	Versions  []Version      `json:"versions" nullable:"false" doc:"The versions of all living processes, the most frequent first."`
+	Memory    *MemoryOutlook `json:"memory,omitempty" doc:"How Redis' memory grows, of all servers together. Left out while less than a day is known of it."`
 	Processes []Running      `json:"processes" nullable:"false" doc:"Processes of all roles, at most 1000, the oldest first. Silent ones are listed for ten minutes."`
+}
+
+// MemoryOutlook is how Redis' memory grows, judged by at most the last week.
+type MemoryOutlook struct {
+	Used   int64   `json:"used_bytes"`
+	Limit  int64   `json:"limit_bytes,omitempty" doc:"maxmemory; left out if a server has none."`
+	PerDay int64   `json:"per_day_bytes" doc:"By how much it grows a day; negative: it falls; 0: neither can be told."`
+	Over   float64 `json:"over_seconds" doc:"The time by which that was judged."`
+	Full   float64 `json:"full_seconds,omitempty" doc:"In so many seconds it is full, at this rate. Left out: not within a year."`
+	Room   float64 `json:"room,omitempty" doc:"How many more accounts fit into memory, as a share of those that there are, if they take as much as these."`
+}
+
+// memory returns how memory grows, or nil if too little is known.
+func (s *Server) memory(ctx context.Context) *MemoryOutlook {
+	m, ok, err := s.history.Memory(ctx)
+	if err != nil || !ok { // the rest of the reply is as good without it
+		return nil
+	}
+	found := &MemoryOutlook{Used: int64(m.Used), Limit: int64(m.Limit), PerDay: int64(m.PerDay), Over: m.Over.Seconds(), Full: m.Full.Seconds()}
+	if m.Limit > m.Used {
+		found.Room = m.Limit/m.Used - 1
+	}
+	return found
 }
 
 // RedisNode is a Redis server that holds data.
@@ -116,7 +140,7 @@ func (s *Server) getSystem(ctx context.Context, _ *struct{}) (System, error) {
 			LastHeartbeat: p.Beat.Truncate(time.Millisecond).UTC(), Alive: alive,
 		}
 	}
-	reply.Settings, reply.Versions = settingsOf(living), versionsOf(living)
+	reply.Settings, reply.Versions, reply.Memory = settingsOf(living), versionsOf(living), s.memory(ctx)
 	return reply, nil
 }
 

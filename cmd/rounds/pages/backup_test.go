@@ -5,6 +5,21 @@ import (
 	"testing"
 )
 
+// System says when memory is full at this rate, and how many more accounts fit.
+func TestTheOutlookOfMemoryIsShown(t *testing.T) {
+	for memory, parts := range map[string][]string{
+		`{"used_bytes":1000000000,"limit_bytes":1300000000,"per_day_bytes":25000000,"over_seconds":604800,"full_seconds":1036800,"room":0.3}`: {"fills up", "Memory grows by ", " a day", "At this rate it is full in ", "There is room for 30"},
+		`{"used_bytes":1000,"per_day_bytes":-5,"over_seconds":604800}`:                                                                        {"does not grow"},
+	} {
+		body := ask(newSite(t, said(map[string]string{"/v1/system": `{"memory":` + memory + `}`})), "GET", "/system").Body.String()
+		for _, part := range parts {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s: has no %q", memory, part)
+			}
+		}
+	}
+}
+
 // System shows the last backup, and whether somebody verified it.
 func TestTheLastBackupIsShown(t *testing.T) {
 	for reply, parts := range map[string][]string{
