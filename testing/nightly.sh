@@ -6,8 +6,8 @@
 # Redis fails at every point of one, a real process on a full Redis, a night of simulated replicas, every fault of chaos, ten
 # minutes under every error of third parties, the tests that testing/run.sh runs without the race detector with it, mails and
 # feeds that others wrote for tests of theirs, an identity provider that others wrote, the newest Redis and Valkey of the
-# distribution, a hundred kills of a service that keeps everything itself, a release that is made twice and tried, and two
-# versions side by side.
+# distribution, a hundred kills of a service that keeps everything itself, a release that is made twice and tried, two
+# versions side by side, and the Helm chart, rendered by Helm itself.
 #
 #   testing/nightly.sh               all of it, in about two hours
 #   testing/nightly.sh --for 10s     each fuzz target for so long
@@ -222,6 +222,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "with the race detector" watched
 	run "files in a bucket of a real S3 server" env -C testing/s3 go test -count=1 -tags night .
 	run "100,000 files" go run ./testing/bench files
+	run "the Helm chart, as Helm renders it" go run -C testing/kubernetes/helm .
 	run "mails of others" mailed
 	run "feeds of others" fed
 	run "an identity provider of others" signed
