@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/internal/conceal"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
@@ -23,8 +24,9 @@ type flight struct {
 	limits  limitsOfCheck // the limits that it started under, even if the settings change since
 	checkID string
 
-	localAt time.Time // our clock at the claim
-	due     time.Time // as claimed; a shutdown changes the claim's
+	localAt time.Time     // our clock at the claim
+	late    time.Duration // how late it began
+	due     time.Time     // as claimed; a shutdown changes the claim's
 
 	memory  accounts.Memory // of earlier checks; the check changes SkipBefore and UsedUntil
 	forgot  error           // the memory's cadence could not be read
@@ -255,8 +257,10 @@ func (f *flight) commit(page Result) bool {
 	tried, err := w.commit(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Cursor: page.Cursor, Succeeded: f.hold != nil, Remember: f.remember(page.Messages)}, until)
 	switch {
 	case err == nil:
-		f.found = f.found || len(page.Messages) > f.claim.Judged.Repeated
-		f.messages += max(0, len(page.Messages)-f.claim.Judged.Repeated)
+		written := max(0, len(page.Messages)-f.claim.Judged.Repeated)
+		f.found = f.found || written > 0
+		f.messages += written
+		f.flights.activity.Found(&f.record.subject, f.claim.ID, written)
 		f.unsynced = f.unsynced || len(page.Messages) > 0 && confirms(f.record.checker)
 		if f.hold != nil {
 			f.hold.renew()
@@ -303,6 +307,16 @@ func (f *flight) noteLateness() {
 	late := max(0, f.now().Sub(f.due))
 	f.flights.metrics.lateness.Observe(late.Seconds())
 	f.flights.tally.late(late)
+	f.late = late
+}
+
+// counted counts the check, with the messages of a page that is not committed, for the charts.
+func (f *flight) counted(ok bool, messages int) {
+	c := activity.Check{Account: f.claim.ID, Shard: f.claim.Shard, Shards: f.flights.writer.ring.Shards(), Failed: !ok, Messages: messages}
+	if f.hold == nil {
+		c.Timed, c.Late, c.Took = true, f.late, time.Since(f.localAt)
+	}
+	f.flights.activity.Checked(&f.record.subject, c)
 }
 
 // drain is the policy of a check whose third party holds no call. It fetches one page after another

@@ -268,6 +268,7 @@ func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, co
 	fs.outage.reached(f.host(), time.Now())
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, "ok").Inc()
 	fs.tally.checked(true)
+	f.counted(true, 0) // commit counts the page's messages
 	return page, then, len(page.Messages) > 0 || page.Cursor != nil || then == toRelease || h.mustRenew(wait)
 }
 

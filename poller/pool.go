@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -62,6 +63,7 @@ type replica struct {
 	log       *slog.Logger
 	metrics   *Metrics
 	tally     *tally
+	activity  *activity.Tally
 	failures  *failures
 	meter     meter
 	codes     *accounts.Codes
@@ -97,6 +99,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		log:       log,
 		metrics:   o.Metrics,
 		tally:     newTally(now),
+		activity:  activity.NewTally(),
 		failures:  newFailures(),
 		codes:     accounts.NewCodes(),
 		clocks:    newClocks(ring.Shards()),
@@ -161,6 +164,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	writing.Go(func() { p.limiter.run(gathering, writes) })
 	beating.Go(func() { p.beatOn(heart) })
 	beating.Go(func() { p.tellHeld(heart) })
+	beating.Go(func() { p.keepActivity(heart) })
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
 	beating.Go(func() { p.flights.troubles.run(heart) })

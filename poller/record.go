@@ -3,12 +3,15 @@ package poller
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
@@ -30,6 +33,7 @@ type record struct {
 	tight    bool          // the cadence is "every 0"
 	hold     time.Duration // how long its calls are held, by what the checker knows; zero: not at all
 	remember Remember      // how the account remembers its messages
+	subject  activity.Subject
 	pace     pace          // of its held calls, across claims
 	told     atomic.Int64  // how long the third party last said that it will hold the next call; 0: it did not say
 	limits   atomic.Pointer[recordLimits]
@@ -75,9 +79,9 @@ func (c *claimer) decode(id string, text []byte) *record {
 	}
 	every, err := cadence.Parse(c.cadenceOf(&account))
 	if err != nil {
-		return &record{account: account, unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: reasonCadence}
+		return &record{account: account, subject: subjectOf(&account), unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: reasonCadence}
 	}
-	r := &record{account: account, cadence: every, tight: isTight(every.String()), checker: c.checkers[account.Kind]}
+	r := &record{account: account, subject: subjectOf(&account), cadence: every, tight: isTight(every.String()), checker: c.checkers[account.Kind]}
 	switch {
 	case r.checker == nil:
 		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), reasonKind
@@ -92,6 +96,15 @@ func (c *claimer) decode(id string, text []byte) *record {
 		r.remember = rememberOf(r.checker, account.Config, panicked)
 	}
 	return r
+}
+
+// subjectOf returns what checks of an account count for.
+func subjectOf(a *accounts.Account) activity.Subject {
+	s := activity.Subject{Kind: a.Kind, Host: accounts.WhereConfig(a.Config)}
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
+		s.Labels = append(s.Labels, name+"="+a.Labels[name])
+	}
+	return s
 }
 
 // isTight reports whether a cadence is "every 0".

@@ -258,6 +258,7 @@ func (f *flight) submit(item circulate.Return, outcome string, written func()) {
 		fs.metrics.checkSeconds.WithLabelValues(f.record.account.Kind).Observe(time.Since(f.localAt).Seconds())
 	}
 	fs.tally.checked(outcome == "ok")
+	f.counted(outcome == "ok", len(item.Messages))
 	fs.meter.add(time.Now())
 	if item.Park != "" {
 		fs.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()
