@@ -122,6 +122,7 @@ func Rights() []Right {
 		{"POST /v1/sends/{id}/resolve", access.Sender, scopeAccount},
 		{"GET /v1/stats", access.Viewer, scopeAccounts},
 		{"GET /v1/history", access.Viewer, scopeService},
+		{"GET /v1/activity", access.Viewer, scopeService},
 		{"GET /v1/problems", access.Viewer, scopeAccounts},
 
 		{"GET /v1/groups", access.Viewer, scopeService},

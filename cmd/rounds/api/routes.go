@@ -43,6 +43,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.deadRoutes(api)
 	s.statsRoutes(api)
 	s.historyRoutes(api)
+	s.activityRoutes(api)
 	s.problemRoutes(api)
 	s.timelineRoutes(api)
 	s.limitRoutes(api)

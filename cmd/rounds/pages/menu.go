@@ -67,6 +67,7 @@ func (v *visit) Menu() []entry {
 		{entry{Name: "overview", Path: "/", Key: "o"}, "GET /v1/stats"},
 		{entry{Name: "problems", Path: "/problems", Key: "p", Count: f.Problems, Bad: true}, "GET /v1/problems"},
 		{entry{Name: "accounts", Path: "/accounts", Key: "a", Count: f.Accounts}, "GET /v1/accounts"},
+		{entry{Name: "charts", Path: "/charts", Key: "c"}, "GET /v1/activity"},
 		{entry{Name: "messages", Path: "/messages", Key: "m"}, "GET /v1/messages"},
 		{entry{Name: "delivery", Path: "/delivery", Key: "d"}, "GET /v1/groups"},
 		{entry{Name: "limits", Path: "/limits", Key: "l"}, "GET /v1/limits"},

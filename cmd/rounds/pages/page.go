@@ -216,7 +216,7 @@ func allPages() []*page {
 	return []*page{
 		overviewPage(),
 		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), sendsPage(), limitsPage(),
-		problemsPage(),
+		problemsPage(), chartsPage(),
 		accountsPage(), bulkPage(), bulkRunPage(), movingPage(), revivePage(), jobsPage(), jobPage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
 		systemPage(), administrationPage(),
 		auditRunPage(),

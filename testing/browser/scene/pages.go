@@ -16,6 +16,7 @@ func Pages(account string) []Page {
 		{"problems", "/problems"},
 		{"accounts", "/accounts"},
 		{"account", "/account?id=" + url.QueryEscape(account)},
+		{"charts", "/charts"},
 		{"messages", "/messages"},
 		{"delivery", "/delivery"},
 		{"sends", "/delivery/sends"},
