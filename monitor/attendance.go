@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -60,9 +61,22 @@ func (a *attendance) look(ctx context.Context) error {
 		if told {
 			m.metrics.gone.WithLabelValues(p.Roles).Inc()
 			m.log.Warn("a process has gone silent without leaving", "process", p.Name, "roles", p.Roles)
+			a.mark(ctx, p)
 		}
 	}
 	return nil
+}
+
+// mark has charts point to the end of a process.
+func (a *attendance) mark(ctx context.Context, p circulate.Process) {
+	m := a.monitor
+	at, err := m.ring.Now(ctx, 0)
+	if err == nil {
+		err = activity.NewKeeper(m.ring).Mark(ctx, activity.Mark{At: at, Kind: activity.MarkDeath, Subject: p.Name})
+	}
+	if err != nil {
+		m.log.Debug("charts do not show that a process has gone silent", "error", err)
+	}
 }
 
 // showThere shows how many processes there are. A scrape at any moment sees

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/accounts/job"
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
@@ -208,7 +209,8 @@ func setFields(set json.RawMessage) (names []string) {
 // RunJobs works on jobs until ctx is done.
 func (s *Server) RunJobs(ctx context.Context) error { return s.jobs.Run(ctx) }
 
-// jobEnded adds the result of a job to the trail, in the name of whoever ordered it.
+// jobEnded adds the result of a job to the trail, in the name of whoever ordered it, and has charts
+// point to it.
 func (s *Server) jobEnded(ctx context.Context, j job.Job) {
 	action := string(j.Action) + "-accounts"
 	if j.Undoes != "" {
@@ -223,4 +225,11 @@ func (s *Server) jobEnded(ctx context.Context, j job.Job) {
 		e.Outcome = trail.Unknown
 	}
 	s.options.Trail.Add(ctx, e)
+	at, err := s.options.Ring.Now(ctx, 0)
+	if err == nil {
+		err = activity.NewKeeper(s.options.Ring).Mark(ctx, activity.Mark{At: at, Kind: activity.MarkBulk, Subject: action, Count: j.Changed})
+	}
+	if err != nil {
+		s.options.Log.DebugContext(ctx, "charts do not show a bulk change", "error", err)
+	}
 }
