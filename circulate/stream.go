@@ -411,3 +411,24 @@ func ValidatePosition(text string) error {
 	_, err := ParseStreamID(text)
 	return err
 }
+
+// Stored returns how many entries the streams of some shards hold: messages, and events that
+// are not trimmed yet.
+func (s Streams) Stored(ctx context.Context, shards []int) (total int, err error) {
+	batches := make([]wire.Batch, len(shards))
+	for i, shard := range shards {
+		key := s.ring.keys[shard].messages
+		batches[i] = wire.Batch{Key: key, Commands: []wire.Command{{"XLEN", key}}}
+	}
+	for i, replies := range s.ring.wire.PipelineEach(ctx, wire.Ordinary, batches) {
+		n, err := 0, replies.Err
+		if err == nil {
+			n, err = redis.Int(replies.Values[0], nil)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("stored messages, shard %d: %w", shards[i], err)
+		}
+		total += n
+	}
+	return total, nil
+}

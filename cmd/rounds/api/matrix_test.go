@@ -83,6 +83,7 @@ func calls() map[string]asked {
 		"GET /v1/parked":                             {ok: []int{200}, shows: true},
 		"POST /v1/parked:revive":                     {body: `{"reason":"paused","dry_run":true}`, ok: []int{200}, counts: func(own int) string { return fmt.Sprintf(`"revived":%d,`, own/2) }},
 		"GET /v1/messages":                           {ok: []int{200}, shows: true},
+		"GET /v1/messages:search":                    {ok: []int{200}, shows: true},
 		"GET /v1/messages/{ref}":                     {path: "/v1/messages/0:1-1", ok: []int{404}},                   // TestGetMessage has one that is there
 		"GET /v1/messages/{ref}/files/{n}":           {path: "/v1/messages/0:1-1/files/0", ok: []int{404}},           // TestFilesAreRead has some that are there
 		"GET /v1/messages/{ref}/files/{n}/thumbnail": {path: "/v1/messages/0:1-1/files/0/thumbnail", ok: []int{404}}, // TestThumbnailsAreServed

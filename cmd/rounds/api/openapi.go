@@ -86,6 +86,7 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 		doc.AddOperation(schemas.bulk(action))
 	}
 	doc.AddOperation(schemas.messages())
+	doc.AddOperation(schemas.search())
 	if s.options.Files != nil {
 		doc.AddOperation(schemas.file())
 		doc.AddOperation(schemas.thumbnail())
@@ -229,6 +230,38 @@ func (d describer) messages() *huma.Operation {
 			Description: "OK", Content: map[string]*huma.MediaType{
 				"application/json":  d.media(reflect.TypeFor[MessageList]()),
 				"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events, each with a Message as its data."}},
+			},
+		}},
+	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+}
+
+func (d describer) search() *huma.Operation {
+	least, most := 1.0, float64(message.MaxLimit)
+	text := func(name, description string) *huma.Param {
+		return &huma.Param{Name: name, In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Description: description}
+	}
+	return d.problems(&huma.Operation{
+		OperationID: "search-messages", Method: http.MethodGet, Path: "/v1/messages:search", Tags: []string{"messages"},
+		Summary: "Search the stored messages",
+		Description: "Looks through all stored messages, the newest first, until a page is full; a process makes at most 4 searches at once. " +
+			"With Accept: text/event-stream each event is a message that was found, beside events progress and, at last, end, whose data is how far the search is. Ending the request ends the search.",
+		Parameters: []*huma.Param{
+			text("text", "Only messages with this part in a text of their data. Keys are not looked at. Capitals and small letters are the same."),
+			text("sender", "Only messages whose sender has this part: the peer for whom an answer would be, or a text of the data under from, author or sender."),
+			text("account", "Only messages of the account with this id."),
+			text("kind", "Only messages of accounts of this kind."),
+			text("type", "Only messages of this type."),
+			text("from", "Only messages that were written since: a time, or how long ago, such as 24h, by Redis' clock."),
+			text("to", "Only messages that were written before, likewise."),
+			text("before", "The previous page's next."),
+			{Name: "limit", In: "query", Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least, Maximum: &most, Default: message.Limit}, Description: "The most messages on the page."},
+			text("wait", "How long to look at most, without events: at most 10s; left out: 2s. The page may then be short, even empty, and have a next."),
+			{Name: "Last-Event-ID", In: "header", Schema: &huma.Schema{Type: huma.TypeString}, Description: "For events: where to go on, in place of before."},
+		},
+		Responses: map[string]*huma.Response{"200": {
+			Description: "OK", Content: map[string]*huma.MediaType{
+				"application/json":  d.media(reflect.TypeFor[MessageSearch]()),
+				"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString, Description: "Events: a Message without a name, and progress and end with looked, of, reached and next."}},
 			},
 		}},
 	}, http.StatusUnauthorized, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)

@@ -109,6 +109,7 @@ func Rights() []Right {
 		{"GET /v1/parked", access.Viewer, scopeAccounts},
 		{"POST /v1/parked:revive", access.Operator, scopeAccounts},
 		{"GET /v1/messages", access.Viewer, scopeAccounts},
+		{"GET /v1/messages:search", access.Viewer, scopeAccounts},
 		{"GET /v1/messages/{ref}", access.Viewer, scopeAccounts},
 		{"GET /v1/messages/{ref}/files/{n}", access.Viewer, scopeAccounts},
 		{"GET /v1/messages/{ref}/files/{n}/thumbnail", access.Viewer, scopeAccounts},

@@ -67,6 +67,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	}
 	mux.HandleFunc("GET /v1/backup", s.getBackup)
 	mux.HandleFunc("GET /v1/messages", s.getMessages)
+	mux.HandleFunc("GET /v1/messages:search", s.searchMessages)
 	s.fileRoutes(mux)
 	if s.options.Metrics != nil {
 		mux.Handle("GET /metrics", s.options.Metrics)

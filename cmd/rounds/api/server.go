@@ -150,6 +150,7 @@ type Server struct {
 	thumbnails *thumbnail.Maker // of files
 
 	following atomic.Int64 // callers that get messages as they come
+	searching atomic.Int64 // searches of messages that are under way
 
 	attempts signin.Attempts // failed attempts to sign in
 
