@@ -115,6 +115,8 @@ type searching struct {
 	search *message.Search
 	peers  map[string]Sending // by kind
 
+	ahead []circulate.Found // that were read and not looked at, because the page was full
+
 	bound bool
 	at    SearchProgress
 	ended bool
@@ -197,9 +199,12 @@ func (s *Server) beginSearch(ctx context.Context, q searchQuery) (*searching, er
 // read looks at the next messages, and returns those that match, at most limit. No more is read once
 // the search has ended.
 func (f *searching) read(ctx context.Context, limit int) ([]Message, error) {
-	next, err := f.search.Next(ctx, searchPage)
-	if err != nil {
-		return nil, err
+	next := f.ahead
+	if len(next) == 0 {
+		var err error
+		if next, err = f.search.Next(ctx, searchPage); err != nil {
+			return nil, err
+		}
 	}
 	f.ended = len(next) == 0
 	var matching []circulate.Found
@@ -215,6 +220,7 @@ func (f *searching) read(ctx context.Context, limit int) ([]Message, error) {
 			}
 		}
 	}
+	f.ahead = next[looked:]
 	if looked > 0 {
 		id, err := circulate.ParseStreamID(next[looked-1].Position)
 		if err != nil {

@@ -276,3 +276,19 @@ func (r *eventReader) line() ([]byte, error) {
 		}
 	}
 }
+
+// SearchQuery says which stored messages to search for. Empty fields leave nothing out.
+type SearchQuery struct {
+	Text, Sender        string // parts
+	Account, Kind, Type string
+	From, To            string // times, or how long ago
+	Before              string // the previous page's Next; empty: begin with the newest
+	Limit               int
+}
+
+// SearchMessages looks through stored messages for a few seconds, the newest first. A page may be
+// short, even empty, and have a Next.
+func (c *Client) SearchMessages(ctx context.Context, q SearchQuery) (api.MessageSearch, error) {
+	return get[api.MessageSearch](ctx, c, pagePath("/v1/messages:search", "", q.Limit,
+		"text", q.Text, "sender", q.Sender, "account", q.Account, "kind", q.Kind, "type", q.Type, "from", q.From, "to", q.To, "before", q.Before))
+}

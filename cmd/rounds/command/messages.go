@@ -29,7 +29,7 @@ func newMessagesCommand(env environment) *cobra.Command {
 		Use:     "messages",
 		Short:   "Read found messages",
 		Example: `  rounds messages tail`,
-	}, newTailCommand(env), newSaveCommand(env))
+	}, newTailCommand(env), newSearchCommand(env), newSaveCommand(env))
 }
 
 func newTailCommand(env environment) *cobra.Command {
