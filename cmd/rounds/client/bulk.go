@@ -86,10 +86,7 @@ func (c *Client) ImportWith(ctx context.Context, records io.Reader, o Importing,
 // time. Without an error everything was done. With one, the returned progress says how
 // far it came, and repeating it is safe.
 func (c *Client) Bulk(ctx context.Context, b accounts.Bulk, progress func(api.BulkProgress)) (api.BulkProgress, error) {
-	pairs := selection(b.Selector)
-	if b.All {
-		pairs = append(pairs, "all", "true")
-	}
+	pairs := ordered(b)
 	if b.DryRun {
 		pairs = append(pairs, "dry_run", "true")
 	}

@@ -52,6 +52,18 @@ func TestBulk(t *testing.T) {
 	}
 }
 
+func TestBulkKeepsTheRate(t *testing.T) {
+	c := faked(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.URL.Query().Get("rate"); got != "2.5" {
+			t.Errorf("the rate is %q, want 2.5", got)
+		}
+		answer(w, http.StatusOK, "application/x-ndjson", `{"summary":{}}`+"\n")
+	})
+	if _, err := c.Bulk(t.Context(), accounts.Bulk{Action: accounts.NudgeAll, All: true, Rate: 2.5}, func(api.BulkProgress) {}); err != nil {
+		t.Error(err)
+	}
+}
+
 // A caller that asks for the trail after a change of many accounts finds the change in it: the API
 // writes its trail between the last line of its answer and the end.
 func TestAnswersAreReadToTheirEnd(t *testing.T) {

@@ -13,14 +13,20 @@ import (
 // StartJob has an action applied to all selected accounts as a job, which goes on without the
 // caller.
 func (c *Client) StartJob(ctx context.Context, b accounts.Bulk) (j api.Job, err error) {
-	pairs := append(selection(b.Selector), "job", "true")
+	pairs := append(ordered(b), "job", "true")
+	return j, c.call(ctx, http.MethodPost, queryPath("/v1/accounts:"+string(b.Action), pairs...), nil, &j)
+}
+
+// ordered returns the parameters for the selected accounts and how fast they change.
+func ordered(b accounts.Bulk) []string {
+	pairs := selection(b.Selector)
 	if b.All {
 		pairs = append(pairs, "all", "true")
 	}
-	if b.Rate > 0 {
+	if b.Rate != 0 {
 		pairs = append(pairs, "rate", strconv.FormatFloat(b.Rate, 'f', -1, 64))
 	}
-	return j, c.call(ctx, http.MethodPost, queryPath("/v1/accounts:"+string(b.Action), pairs...), nil, &j)
+	return pairs
 }
 
 // Jobs returns all jobs, the latest first.
