@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
@@ -35,6 +36,8 @@ var (
 const (
 	pageRows = 50
 	mostRows = 100 // as many accounts as can be selected by their ids
+
+	mostID = 256 // bytes of an id
 )
 
 // fillFor is how long a page goes on looking for accounts until it is shown as it is. The page then
@@ -85,6 +88,7 @@ type accountsList struct {
 	Empty    bool        // there is no account at all
 	Jobs     []*shownJob // changes of many accounts that are under way
 	Export   string      // the address of the selected accounts' records
+	Trail    string      // the address of what happened to an account that may be gone; empty: none
 }
 
 // row is an account in the list.
@@ -265,6 +269,9 @@ func listAccounts(v *visit) (any, error) {
 	if l.at = address("/accounts", live); len(l.at) > mostLive || len(l.Accounts) == 0 {
 		l.at = ""
 	}
+	if part := chosen.Get("part"); len(l.Accounts) == 0 && !l.Partial && part != "" && v.May("GET /v1/trail") {
+		l.Trail = link("/trail", "account", part)
+	}
 	l.Empty = len(l.Accounts) == 0 && len(chosen) == 0 && l.Next == "" && l.First == ""
 	return l, nil
 }
@@ -362,20 +369,52 @@ func chooseAccounts(v *visit, w http.ResponseWriter) {
 	http.Redirect(w, v.r, address("/accounts/bulk", next), http.StatusSeeOther)
 }
 
-// search sends the browser to the account whose id was searched for, or else to the
-// accounts whose ids have it.
+// search sends the browser to the account whose id was searched for, or else to the accounts whose ids
+// have it. What no id has may be a label, NAME=VALUE, or the address of a feed that somebody adds.
 func search(v *visit, w http.ResponseWriter) {
-	id := strings.TrimSpace(v.Query("q"))
-	to := link("/accounts", "part", id)
-	if id != "" {
-		err := v.get(accountPath(id), nil)
+	text := strings.TrimSpace(v.Query("q"))
+	to := link("/accounts", "part", text)
+	if text != "" {
+		err := v.get(accountPath(text), nil)
 		switch refused := refusedFor(err); {
 		case err == nil:
-			to = link("/account", "id", id)
+			to = link("/account", "id", text)
 		case refused == nil || refused.Status != http.StatusNotFound && refused.Status < 500:
 			v.fail(w, v, err)
 			return
+		default:
+			to = cmp.Or(v.otherwise(text), to)
 		}
 	}
 	http.Redirect(w, v.r, to, http.StatusSeeOther)
+}
+
+// otherwise returns the address of what a text means that is no part of an id, or an empty text.
+func (v *visit) otherwise(text string) string {
+	to := ""
+	if at, err := url.Parse(text); err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "" && at.User == nil {
+		if v.May("POST /v1/accounts") {
+			to = link(newPath, "kind", "feed", "url", text, "id", idOf(at))
+		}
+	} else if name, value, ok := strings.Cut(text, "="); ok && name != "" && value != "" {
+		to = link("/accounts", "label", text)
+	}
+	if to == "" {
+		return ""
+	}
+	var found api.AccountList
+	if err := v.get(link("/v1/accounts", "part", text, "limit", "1"), &found); err == nil && len(found.Accounts) > 0 {
+		return ""
+	}
+	return to
+}
+
+// idOf returns the id that is suggested for a feed: where it is, without its query, which may have a key.
+func idOf(at *url.URL) string {
+	id := strings.TrimSuffix(at.Host+at.Path, "/")
+	for len(id) > mostID {
+		_, size := utf8.DecodeLastRuneInString(id)
+		id = id[:len(id)-size]
+	}
+	return id
 }

@@ -149,11 +149,25 @@ func TestNothingLeadsAwayFromTheSite(t *testing.T) {
 
 func TestSearchFindsAnAccountOrWhatHasIt(t *testing.T) {
 	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.EscapedPath() != "/v1/accounts/a%2Fb%3Fc" {
+		switch {
+		case r.URL.EscapedPath() == "/v1/accounts/a%2Fb%3Fc":
+		case r.URL.Path == "/v1/accounts" && r.URL.Query().Get("part") == "b=2":
+			_, _ = io.WriteString(w, `{"accounts":[{"id":"a?b=2"}]}`)
+		case r.URL.Path == "/v1/accounts":
+			_, _ = io.WriteString(w, `{"accounts":[]}`)
+		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
 	})
-	for q, want := range map[string]string{" a/b?c ": "/account?id=a%2Fb%3Fc", "a/b": "/accounts?part=a%2Fb", "": "/accounts", "..": "/accounts?part=.."} {
+	feed := "https://press.example/" + strings.Repeat("新", 100) + "/"
+	for q, want := range map[string]string{
+		" a/b?c ": "/account?id=a%2Fb%3Fc", "a/b": "/accounts?part=a%2Fb", "": "/accounts", "..": "/accounts?part=..",
+		"team=press": "/accounts?label=team%3Dpress", "team=": "/accounts?part=team%3D", "b=2": "/accounts?part=b%3D2",
+		"http://press.example/feed?key=1": "/account/new?id=press.example%2Ffeed&kind=feed&url=http%3A%2F%2Fpress.example%2Ffeed%3Fkey%3D1",
+		feed:                              link(newPath, "id", "press.example/"+strings.Repeat("新", (mostID-14)/3), "kind", "feed", "url", feed),
+		"http://":                         "/accounts?part=http%3A%2F%2F", "http://me:secret@press.example/": "/accounts?part=http%3A%2F%2Fme%3Asecret%40press.example%2F",
+		"ftp://press.example/feed": "/accounts?part=ftp%3A%2F%2Fpress.example%2Ffeed",
+	} {
 		w := ask(site, "GET", link("/search", "q", q))
 		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
 			t.Errorf("%q leads to %d %q, want %q", q, w.Code, got, want)

@@ -138,7 +138,11 @@ func showNew(v *visit) (any, error) {
 	e.Values.Set("kind", e.Kind.Name)
 	e.Values.Set("id", v.Query("id"))
 	e.From = "backfill"
-	e.asJSON(v.Query("as") == "json" || len(e.Kind.Fields) == 0, record{"id": v.Query("id"), "kind": e.Kind.Name, "config": map[string]any{}})
+	config := map[string]any{}
+	if address := v.Query("url"); address != "" && e.Kind.has("url") {
+		config["url"] = address
+	}
+	e.asJSON(v.Query("as") == "json" || len(e.Kind.Fields) == 0, record{"id": v.Query("id"), "kind": e.Kind.Name, "config": config})
 	e.show(v)
 	return e, nil
 }

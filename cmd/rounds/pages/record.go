@@ -18,6 +18,11 @@ import (
 // kind is a kind of accounts and the fields of its config.
 type kind struct{ api.Kind }
 
+// has reports whether the config of the kind has a field.
+func (k *kind) has(name string) bool {
+	return slices.ContainsFunc(k.Fields, func(f api.Field) bool { return f.Name == name })
+}
+
 // kinds returns the kinds that the process knows.
 func (v *visit) kinds() ([]kind, error) {
 	var list struct {
