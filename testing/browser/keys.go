@@ -75,8 +75,11 @@ func (t *Tab) tabTo(selector string) error {
 
 // await waits until an expression is true in the tab's page, for at most 30 s. The page may
 // be replaced meanwhile.
-func (t *Tab) await(expression string) error {
-	ctx, cancel := context.WithTimeout(t.ctx, 30*time.Second)
+func (t *Tab) await(expression string) error { return t.awaitFor(30*time.Second, expression) }
+
+// awaitFor is await for another time.
+func (t *Tab) awaitFor(most time.Duration, expression string) error {
+	ctx, cancel := context.WithTimeout(t.ctx, most)
 	defer cancel()
 	for {
 		so, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
@@ -86,7 +89,7 @@ func (t *Tab) await(expression string) error {
 		select {
 		case <-ctx.Done():
 			text, _ := eval[string](t, `location.href + "\n" + document.body.innerText`)
-			return fmt.Errorf("not within 30 s: %s: %w\n%.2000s", expression, errors.Join(err, ctx.Err()), text)
+			return fmt.Errorf("not within %v: %s: %w\n%.2000s", most, expression, errors.Join(err, ctx.Err()), text)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -29,10 +29,16 @@ const pollerVariable = "ROUNDS_TEST_BROWSER_POLLER"
 // TestMain has what happens in the browser run without the race detector: the service's own tests
 // make the same requests with it.
 func TestMain(m *testing.M) {
-	if os.Getenv(pollerVariable) == "" {
-		os.Exit(processes.Apart(m, "TestInBrowser").Run())
+	var err error
+	switch told := os.Getenv(replicaVariable); {
+	case told != "":
+		err = runReplica(told)
+	case os.Getenv(pollerVariable) != "":
+		err = demo.RunPoller(context.Background(), os.Stdin, os.Stdout, service.Options{}, hasten)
+	default:
+		os.Exit(processes.Apart(m, "TestInBrowser", "TestTasks").Run())
 	}
-	if err := demo.RunPoller(context.Background(), os.Stdin, os.Stdout, service.Options{}, hasten); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

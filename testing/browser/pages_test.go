@@ -165,7 +165,9 @@ func (w *world) judge(t *testing.T, tab *Tab, page scene.Page, language string) 
 }
 
 // signIn signs the person of the tab in by the sign-in page, with the token or a key.
-func (w *world) signIn(t *testing.T, tab *Tab, secret string) {
+func (w *world) signIn(t *testing.T, tab *Tab, secret string) { t.Helper(); signIn(t, tab, secret) }
+
+func signIn(t *testing.T, tab *Tab, secret string) {
 	t.Helper()
 	try(t, func() error { return tab.Go("/signin") }, func() error { return tab.fill("#secret", secret) })
 	if err := tab.submit("#secret"); err != nil {

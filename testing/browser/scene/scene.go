@@ -8,6 +8,7 @@
 package scene
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -39,6 +40,9 @@ type Options struct {
 	Locked   bool              // the service demands Token, or a key
 	Pollers  int               // replicas besides the first
 	Settings map[string]string // further settings, by variable
+	Kinds    []service.Kind    // besides those that the service knows
+	WeChat   string            // where WeChat accounts are signed in; empty: WeChat's own address
+	Webhooks string            // the file of endpoints; empty: one that accepts everything, and one that refuses it
 }
 
 // Scene is a running service.
@@ -48,7 +52,11 @@ type Scene struct {
 	Server *redistest.Server
 	Third  *ThirdParty
 
-	stop func() error
+	settings map[string]string // of every part, but for its roles
+	options  Options
+	group    *errgroup.Group
+	ctx      context.Context // the group's
+	stop     func() error
 }
 
 // Start starts a scene without accounts. The caller calls Close.
@@ -64,7 +72,7 @@ func Start(o Options) (*Scene, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	group, ctx := errgroup.WithContext(ctx)
-	s := &Scene{Server: server, Third: third}
+	s := &Scene{Server: server, Third: third, options: o, group: group, ctx: ctx}
 	s.stop = func() error {
 		cancel()
 		err := group.Wait()
@@ -72,7 +80,7 @@ func Start(o Options) (*Scene, error) {
 		server.Kill()
 		return err
 	}
-	if err := s.serve(ctx, group, o); err != nil {
+	if err := s.serve(ctx, o); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
@@ -85,9 +93,9 @@ func (s *Scene) Close() error {
 }
 
 // serve starts the service, and returns when it is ready.
-func (s *Scene) serve(ctx context.Context, group *errgroup.Group, o Options) error {
+func (s *Scene) serve(ctx context.Context, o Options) error {
 	webhooks := filepath.Join(o.Dir, "webhooks.json")
-	if err := os.WriteFile(webhooks, []byte(webhooksFile), 0o600); err != nil {
+	if err := os.WriteFile(webhooks, []byte(cmp.Or(o.Webhooks, webhooksFile)), 0o600); err != nil {
 		return err
 	}
 	key := "whsec_" + base64.StdEncoding.EncodeToString([]byte("a signing key of the scene"))
@@ -111,8 +119,9 @@ func (s *Scene) serve(ctx context.Context, group *errgroup.Group, o Options) err
 		variables["ROUNDS_API_TOKEN"] = token
 	}
 	maps.Copy(variables, o.Settings)
+	s.settings = variables
 	serving := make(chan string, 1)
-	if err := run(ctx, group, variables, func(addr string) { serving <- addr }); err != nil {
+	if _, err := s.join(variables["ROUNDS_ROLES"], func(addr string) { serving <- addr }); err != nil {
 		return err
 	}
 	select {
@@ -132,30 +141,61 @@ func (s *Scene) serve(ctx context.Context, group *errgroup.Group, o Options) err
 	}); err != nil {
 		return fmt.Errorf("the service is not ready: %w", err)
 	}
-	variables["ROUNDS_ROLES"] = "poller"
 	for range o.Pollers {
-		if err := run(ctx, group, variables, nil); err != nil {
+		if _, err := s.Join("poller"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// run starts what one process of the service would be.
-func run(ctx context.Context, group *errgroup.Group, variables map[string]string, serving func(string)) error {
-	variables = maps.Clone(variables) // the service looks into them as long as it runs
+// Settings returns what a part of the service with some roles is set to, by variable.
+func (s *Scene) Settings(roles string) map[string]string {
+	variables := maps.Clone(s.settings)
+	variables["ROUNDS_ROLES"] = roles
+	return variables
+}
+
+// Join starts what one more process of the service would be. It leaves with the scene, or once leave is
+// called, which waits until it has left.
+func (s *Scene) Join(roles string) (leave func(), err error) { return s.join(roles, nil) }
+
+func (s *Scene) join(roles string, serving func(string)) (leave func(), err error) {
+	read, lookup, err := read(s.Settings(roles))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	left := make(chan struct{})
+	s.group.Go(func() error {
+		defer close(left)
+		defer cancel()
+		return service.Run(ctx, read, service.Options{Version: version, Lookup: lookup, Serving: serving, Kinds: s.options.Kinds, WeChat: s.options.WeChat})
+	})
+	return func() { cancel(); <-left }, nil
+}
+
+// version is what the service says that it is.
+const version = "1.0.0"
+
+// read returns the settings, which the service looks up as long as it runs.
+func read(variables map[string]string) (settings.Settings, settings.Lookup, error) {
 	lookup := func(name string) (string, bool) {
 		value, ok := variables[name]
 		return value, ok
 	}
-	read, err := settings.Read(lookup, nil)
+	s, err := settings.Read(lookup, nil)
+	return s, lookup, err
+}
+
+// Poll is a part of a scene's service in a process of its own, with what Settings has returned. It calls
+// polling with its name as a replica.
+func Poll(ctx context.Context, variables map[string]string, kinds []service.Kind, polling func(replica string)) error {
+	s, lookup, err := read(variables)
 	if err != nil {
 		return err
 	}
-	group.Go(func() error {
-		return service.Run(ctx, read, service.Options{Version: "1.0.0", Lookup: lookup, Serving: serving})
-	})
-	return nil
+	return service.Run(ctx, s, service.Options{Version: version, Lookup: lookup, Kinds: kinds, Polling: polling})
 }
 
 // Await asks until a condition holds, for at most 90 s.
