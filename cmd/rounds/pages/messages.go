@@ -142,7 +142,7 @@ func messagesPage() *page {
 			}
 			q.Set("before", before)
 		}
-		if err := v.get(address("/v1/messages", q), m); err != nil {
+		if err := m.look(v, q); err != nil {
 			return nil, err
 		}
 		if after != "" {
@@ -161,6 +161,29 @@ func messagesPage() *page {
 		}
 		return m, nil
 	}}
+}
+
+// lookFor is how long a page goes on looking for messages that match. One call of the API looks at some
+// thousands only, and messages of one account may be far behind those of others.
+const lookFor = time.Second
+
+// look asks for messages until the page is full, there are no more, or the visitor has waited for a while.
+func (m *messages) look(v *visit, q url.Values) error {
+	for began, first := time.Now(), true; ; first = false {
+		var page messages
+		if err := v.get(address("/v1/messages", q), &page); err != nil {
+			return err
+		}
+		if first {
+			m.End = page.End
+		}
+		m.Messages, m.Next, m.More = append(m.Messages, page.Messages...), page.Next, page.More
+		if !m.More || !m.Some || q.Has("after") || len(m.Messages) >= messagesShown || time.Since(began) >= lookFor {
+			return nil
+		}
+		q.Set("before", m.Next)
+		q.Set("limit", strconv.Itoa(messagesShown-len(m.Messages)))
+	}
 }
 
 // delivered is a message and its state in each consumer group.

@@ -5,8 +5,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
 )
@@ -15,9 +18,9 @@ const someMessage = `{"account":"a/<b>","kind":"feed","id":"<i>1</i>","type":"\"
 "data":{"title":"\u003cscript\u003ealert(1)\u003c/script\u003e","link":"https://evil.example/","literal":"\\u003c"}}`
 
 func TestMessagesShowsAPageOfThem(t *testing.T) {
-	var asked url.Values
+	var asked url.Values // what a page asked first
 	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/messages" {
+		if r.URL.Path == "/v1/messages" && r.URL.Query().Get("limit") == "50" {
 			asked = r.URL.Query()
 		}
 		answering(`{"messages":[`+someMessage+`],"next":"OLDER","end":"END","more":true}`)(w, r)
@@ -48,6 +51,44 @@ func TestMessagesShowsAPageOfThem(t *testing.T) {
 	if asked.Get("after") != "P" || asked.Has("before") || !strings.Contains(body, `href="/messages?before=P&amp;kind=feed"`) || !strings.Contains(body, `href="/messages?after=OLDER&amp;kind=feed"`) {
 		t.Errorf("a newer page, asked %v:\n%s", asked, body)
 	}
+}
+
+// The API looks at some thousands of messages only, and those of one account may be further back.
+func TestMessagesLooksOnUntilThePageIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		const each = 300 * time.Millisecond
+		found := 0
+		site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/messages" {
+				answering(`{}`)(w, r)
+				return
+			}
+			asked = append(asked, r.URL.Query().Get("before")+" "+r.URL.Query().Get("limit"))
+			time.Sleep(each)
+			_, _ = fmt.Fprintf(w, `{"messages":[%s],"next":"N%d","end":"E%[2]d","more":true}`, strings.TrimSuffix(strings.Repeat(someMessage+",", found), ","), len(asked))
+		})
+		for _, test := range []struct {
+			path  string
+			found int // in each call
+			want  []string
+			next  string
+		}{
+			{"/messages?account=a", 20, []string{"now 50", "N1 30", "N2 10"}, "before=N3"},
+			{"/messages?account=a", 0, []string{"now 50", "N1 50", "N2 50", "N3 50"}, "before=N4"}, // a second has passed
+			{"/messages?kind=feed&before=P", 50, []string{"P 50"}, "before=N1"},
+			{"/messages", 0, []string{"now 50"}, "before=N1"},
+		} {
+			asked, found = nil, test.found
+			body := ask(site, "GET", test.path).Body.String()
+			if !slices.Equal(asked, test.want) || !strings.Contains(body, test.next) {
+				t.Errorf("%s asks %q, want %q", test.path, asked, test.want)
+			}
+			if strings.Contains(body, "data-after") && !strings.Contains(body, `data-after="E1"`) {
+				t.Errorf("%s goes on after another message than the first one that was looked at", test.path)
+			}
+		}
+	})
 }
 
 func TestMessageShowsWhatHasBecomeOfIt(t *testing.T) {
