@@ -89,7 +89,6 @@ func (h *hands) many() {
 	})
 	before, resting := checked("many-1"), checked("many-4")
 	h.open("/accounts?prefix=many-")
-	h.click(`#list .bulk details summary`)
 	h.goes(`#list button[name=all][value=nudge]`, "/accounts/bulk")
 	h.confirm(6, "primary")
 	h.until("many-1 is checked again", func() bool { return checked("many-1").After(before) })
@@ -121,7 +120,6 @@ func (h *hands) setMany() {
 	}
 	before := cadences()
 	h.open("/accounts?prefix=many-")
-	h.click(`#list .bulk details summary`)
 	h.goes(`#list button[name=all][value=set]`, "/accounts/bulk")
 	h.named()
 	h.writes(`#set-cadence`, "every 9m")

@@ -36,6 +36,7 @@ func TestInBrowser(t *testing.T) {
 	t.Run("scan", w.testScan)
 	t.Run("answers", w.testAnswers)
 	t.Run("revive", h.testRevive)
+	t.Run("every page", h.testEveryPage)
 	t.Run("payloads", w.testPayloads)
 	t.Run("shards", w.testShards)
 }

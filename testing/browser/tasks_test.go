@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -345,11 +346,15 @@ func (s *shift) messagesOfOne() {
 func (s *shift) cadences() {
 	label := fmt.Sprintf("shift-%d", s.number)
 	have := func() (all []string) {
-		list, err := s.scene.Calls.List(s.Context(), client.Query{Limit: crowdShift + 1, Selector: accounts.Selector{Labels: map[string]string{"shift": label}}})
+		var records bytes.Buffer
+		_, err := s.scene.Calls.Export(s.Context(), accounts.Exporting{Selector: accounts.Selector{Labels: map[string]string{"shift": label}}}, &records)
 		s.must(err)
-		for _, a := range list.Accounts {
-			all = append(all, a.Cadence)
+		for line := range bytes.Lines(records.Bytes()) {
+			var a accounts.Account
+			s.must(json.Unmarshal(line, &a))
+			all = append(all, a.ID+" "+a.Cadence)
 		}
+		slices.Sort(all)
 		return all
 	}
 	before := have()

@@ -226,6 +226,15 @@ func allPages() []*page {
 	}
 }
 
+// Paths returns the paths of all pages, among them those that only a form or a refusal leads to.
+func Paths() []string {
+	var paths []string
+	for _, p := range allPages() {
+		paths = append(paths, strings.TrimSuffix(p.path, "{$}"))
+	}
+	return paths
+}
+
 // link returns an address within the dashboard: a path and pairs of a parameter and a value.
 // Empty values are left out.
 func link(path string, pairs ...string) string {
