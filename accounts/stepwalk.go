@@ -80,18 +80,29 @@ func (w *StepWalk) Next(ctx context.Context, shard int, behind string) (Planned,
 		}
 		return p, "", nil
 	}
-	step := rest[:min(bulkStep, len(rest))]
-	chosen, now, err := r.choose(ctx, shard, step, &w.bulk.Selector)
-	if err != nil {
-		return Planned{}, "", err
+	// What nothing is changed of is passed over at once: to store each step would take longer than to look.
+	p, seen := Planned{}, 0
+	for blocks := 0; ; {
+		step := rest[:min(bulkStep, len(rest))]
+		chosen, now, err := r.choose(ctx, shard, step, &w.bulk.Selector)
+		if err != nil {
+			return Planned{}, "", err
+		}
+		seen, behind, rest = seen+len(step), step[len(step)-1], rest[len(step):]
+		if blocks++; len(chosen) > 0 || len(rest) == 0 || blocks == stepBlocks {
+			p = r.plan(ctx, &w.bulk, chosen, now)
+			break
+		}
 	}
-	p := r.plan(ctx, &w.bulk, chosen, now)
 	p.Shard = shard
 	if len(r.labels) == 0 {
-		p.Seen = len(step) + passed
+		p.Seen = seen + passed
 	}
-	return p, step[len(step)-1], nil
+	return p, behind, nil
 }
+
+// stepBlocks is how many blocks of bulkStep accounts, of which none is selected, a step passes over.
+const stepBlocks = 20
 
 // after returns the ids behind an id in sorted ids.
 func after(ids []string, behind string) []string {
