@@ -214,7 +214,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "simulated replicas, seeds that failed before" go test -count=1 -tags night -timeout 30m ./testing/simulate
 	run "simulated replicas, seed $seed" go run ./testing/simulate --seeds "$seed-$((seed + 9))" --hours 6
 	run "a service of which chaos must find that it doubles sends" env -C testing/chaos go test -count=1 -tags night -run '^TestADoubledSendIsFound$' .
-	run "the dashboard at more widths, and while a poller is killed" env -C testing/browser go test -count=1 -tags night .
+	run "the dashboard at more widths, while a poller is killed, and with 300,000 accounts" env -C testing/browser go test -count=1 -tags night .
 	run "every fault of chaos, seed $seed" go run -C testing/chaos . --for 10m --seed "$seed"
 	run "a service of which soak must find that it doubles sends" go test -count=1 -tags night ./testing/soak -run '^TestADoubledSendIsFound$'
 	run "a mail server of which soak must find that it hides and doubles mails" go test -count=1 -tags night ./testing/soak -run '^TestSpoiledMailIsFound$'

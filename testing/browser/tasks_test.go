@@ -364,8 +364,9 @@ func (s *shift) cadences() {
 	s.begins()
 	s.send("#find", "shift="+label)
 	s.choose(`#list button[name=all][value=set]`)
-	s.reads(".bulkform .figure", fmt.Sprint(crowdShift))
+	s.appears(".bulkform .figure") // among very many accounts it is an estimate
 	s.send("#set-cadence", "every 2h")
+	s.appears("#live-job h2 .good")
 	s.reads("#live-job dd b", fmt.Sprint(crowdShift))
 	s.choose(`#live-job button[value=undo]`)
 	s.sees(`document.querySelector("#live-job dl a[href^='/job?']") && document.querySelector("#live-job h2 .good")`)
