@@ -47,9 +47,9 @@ const (
 // Actions returns all actions.
 func Actions() []Action { return []Action{PauseAll, ResumeAll, DeleteAll, NudgeAll, RetryAll, SetAll} }
 
-func wordsOf(actions []Action) string {
-	words := make([]string, len(actions))
-	for i, a := range actions {
+func wordsOf[T ~string](all []T) string {
+	words := make([]string, len(all))
+	for i, a := range all {
 		words[i] = string(a)
 	}
 	return strings.Join(words, ", ")

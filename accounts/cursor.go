@@ -29,6 +29,7 @@ const (
 	CursorTrail    CursorKind = 't' // a walk through the trail
 	CursorTimeline CursorKind = 'e' // a walk through an account's timeline
 	CursorSends    CursorKind = 's' // a list of sends
+	CursorOrder    CursorKind = 'o' // a list of accounts in an order
 )
 
 // SealCursor returns the text of a cursor of a kind. Callers may put it into a URL as it is.

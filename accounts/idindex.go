@@ -22,14 +22,16 @@ const (
 	MaxIndex = 64 << 20
 )
 
-// IDIndex finds the ids that have a part, in the memory of one process. It reads the ids of all
-// accounts when it is first asked, reads them again in less than a minute, and forgets them when
-// nobody has asked for a while. Until it knows a shard, and when what it knows is too old, a list
-// looks through the shard's ids in Redis instead. An account that was registered within the last
+// IDIndex finds the ids that have a part, in the memory of one process, and has the orders of
+// accounts that Redis does not have. It reads the ids of all accounts when it is first asked, reads
+// them again in less than a minute, and forgets them when nobody has asked for a while. Until it
+// knows a shard, and when what it knows is too old, a list looks through the shard's ids in Redis
+// instead, and a list in such an order waits. An account that was registered within the last
 // minute may be missing.
 type IDIndex struct {
 	shards int
-	scan   func(ctx context.Context, shard int, cursor string, n int) (ids []string, next string, err error)
+	scan   func(ctx context.Context, shard int, cursor string, n int) (all []circulate.CheckedAccount, next string, err error)
+	fails  func(ctx context.Context, shard int, cursor string, n int) (all []circulate.FailedAccount, next string, err error)
 	usable func() bool // false: accounts are moving between shards
 	most   int         // bytes
 
@@ -37,7 +39,8 @@ type IDIndex struct {
 	known []shardIDs
 	bytes int // of known
 	asked time.Time
-	turns bool // Keep is at work
+	turns bool          // Keep is at work
+	news  chan struct{} // closed when a shard was read
 }
 
 // shardIDs is the ids of a shard, sorted. Each comes behind a NUL, which no id has, and one is at
@@ -46,15 +49,20 @@ type shardIDs struct {
 	at      time.Time // when reading them began; zero: unknown
 	folded  string    // in the form in which parts are compared
 	written string    // as they are; empty: the same
+
+	successes, failures []ranked // the accounts in these orders
+	over                bool     // it is left out, for want of room
 }
 
-func (s *shardIDs) size() int { return len(s.folded) + len(s.written) }
+func (s *shardIDs) size() int {
+	return len(s.folded) + len(s.written) + rankedSize*(len(s.successes)+len(s.failures))
+}
 
 // NewIDIndex returns an empty index of a ring.
 func NewIDIndex(ring *circulate.Ring) *IDIndex {
 	return &IDIndex{
-		shards: ring.Shards(), scan: ring.Scan, most: MaxIndex, usable: func() bool { return ring.Sources() == 0 },
-		known: make([]shardIDs, ring.Shards()),
+		shards: ring.Shards(), scan: ring.ScanChecked, fails: ring.ScanFailures, most: MaxIndex, usable: func() bool { return ring.Sources() == 0 },
+		known: make([]shardIDs, ring.Shards()), news: make(chan struct{}),
 	}
 }
 
@@ -110,28 +118,39 @@ func (x *IDIndex) goesOn(ctx context.Context) bool {
 // read reads the ids of a shard.
 func (x *IDIndex) read(ctx context.Context, shard int) error {
 	began := time.Now()
-	ids, err := scanned(ctx, shard, x.scan)
+	checked, err := scannedAll(ctx, shard, x.scan, func(a, b circulate.CheckedAccount) int { return strings.Compare(a.ID, b.ID) })
 	if err != nil {
 		return err
 	}
-	now := indexed(ids)
+	failed, err := scannedAll(ctx, shard, x.fails, func(a, b circulate.FailedAccount) int { return strings.Compare(a.ID, b.ID) })
+	if err != nil {
+		return err
+	}
+	now := indexed(checked, failed)
 	now.at = began
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.bytes -= x.known[shard].size()
 	if x.known[shard] = now; x.bytes+now.size() > x.most {
-		x.known[shard] = shardIDs{}
+		x.known[shard] = shardIDs{over: true}
 	}
 	x.bytes += x.known[shard].size()
+	close(x.news)
+	x.news = make(chan struct{})
 	return nil
 }
 
-func indexed(ids []string) shardIDs {
+func indexed(checked []circulate.CheckedAccount, failed []circulate.FailedAccount) shardIDs {
+	ids := make([]string, len(checked))
+	for i := range checked {
+		ids[i] = checked[i].ID
+	}
 	var s shardIDs
 	s.folded = joined(ids, folded)
 	if written := joined(ids, func(id string) string { return id }); written != s.folded {
 		s.written = written
 	}
+	s.rank(checked, failed)
 	return s
 }
 

@@ -20,11 +20,23 @@ type idSource struct {
 	reads int
 }
 
-func (s *idSource) scan(_ context.Context, shard int, _ string, _ int) ([]string, string, error) {
+func (s *idSource) scan(_ context.Context, shard int, _ string, _ int) ([]circulate.CheckedAccount, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
-	return s.ids[shard], circulate.ScanDone, nil
+	return checkedOf(s.ids[shard]), circulate.ScanDone, nil
+}
+
+func (s *idSource) fails(context.Context, int, string, int) ([]circulate.FailedAccount, string, error) {
+	return nil, circulate.ScanDone, nil
+}
+
+func checkedOf(ids []string) []circulate.CheckedAccount {
+	all := make([]circulate.CheckedAccount, len(ids))
+	for i := range ids {
+		all[i].ID = ids[i]
+	}
+	return all
 }
 
 func (s *idSource) put(shard int, ids ...string) {
@@ -40,7 +52,7 @@ func (s *idSource) read() int {
 }
 
 func (s *idSource) index(most int) *IDIndex {
-	return &IDIndex{shards: len(s.ids), scan: s.scan, most: most, usable: func() bool { return true }, known: make([]shardIDs, len(s.ids))}
+	return &IDIndex{shards: len(s.ids), scan: s.scan, fails: s.fails, most: most, usable: func() bool { return true }, known: make([]shardIDs, len(s.ids)), news: make(chan struct{})}
 }
 
 // The index finds what a look at each id finds.
@@ -107,19 +119,19 @@ func TestTheIndexIsBounded(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprintf("Customer-%08d@mail", i)
 	}
-	s := indexed(ids)
+	s := indexed(checkedOf(ids), nil)
 	if all := shards * s.size(); all > MaxIndex {
 		t.Errorf("a million have %d MiB", all>>20)
 	}
 	source := &idSource{ids: [][]string{{"a", "b"}, {strings.Repeat("c", 40)}, {"d"}}}
-	x := source.index(30)
+	x := source.index(40)
 	for shard := range source.ids {
 		if err := x.read(t.Context(), shard); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, ok := x.find(1, &Selector{Parts: []string{"c"}}); ok || x.bytes > 30 {
-		t.Errorf("it keeps %d bytes of 30", x.bytes)
+	if _, ok := x.find(1, &Selector{Parts: []string{"c"}}); ok || x.bytes > 40 {
+		t.Errorf("it keeps %d bytes of 40", x.bytes)
 	}
 	if got, ok := x.find(2, &Selector{Parts: []string{"D"}}); !ok || len(got) != 1 {
 		t.Errorf("the shard after it: %q, %t", got, ok)

@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -32,6 +33,9 @@ const (
 	// passedPerLook is the number of ids without a selected prefix that cost as much as
 	// a look at one account.
 	passedPerLook = 20
+	// lookFor is about how long a page with a filter looks before it returns: whoever waits for
+	// it shall see how far it is.
+	lookFor = 150 * time.Millisecond
 )
 
 // Query says which accounts List returns.
@@ -39,6 +43,7 @@ type Query struct {
 	Limit    int    // 1 to MaxListLimit; 0 means ListLimit
 	Cursor   string // Next of the page before; empty: the first page
 	Selector Selector
+	Order    Order // empty: the order that List describes
 }
 
 // Page is a part of a list.
@@ -66,17 +71,23 @@ func (r *Registry) List(ctx context.Context, q Query) (Page, error) {
 	if err := q.Selector.Validate(); err != nil {
 		return Page{}, err
 	}
+	if err := q.Order.Validate(&q.Selector); err != nil {
+		return Page{}, err
+	}
 	q.Selector = r.within(q.Selector)
+	if q.Order != "" {
+		return r.listOrdered(ctx, q)
+	}
 	at := listCursor{}
 	if q.Cursor != "" {
 		if at, err = parseListCursor(q.Cursor, r.ring.Shards()); err != nil {
 			return Page{}, err
 		}
 	}
-	l := &listing{registry: r, query: q, at: at, page: Page{Views: make([]View, 0, min(q.Limit, ListLimit))}}
+	l := &listing{registry: r, query: q, at: at, page: Page{Views: make([]View, 0, min(q.Limit, ListLimit))}, began: time.Now()}
 	for ; l.at.shard < r.ring.Shards(); l.at = (listCursor{shard: l.at.shard + 1}) {
 		// No account of the shards before was selected, or the page is full.
-		full := l.looked >= lookBudget
+		full := l.enough()
 		if !full {
 			var err error
 			if full, err = l.walk(ctx); err != nil {
@@ -107,6 +118,13 @@ type listing struct {
 	at       listCursor
 	looked   int // what the looks cost, in accounts
 	ahead    lookedAhead
+	began    time.Time
+}
+
+// enough reports whether the page has cost what it may. It has then looked at some account, so
+// that the next page comes further.
+func (l *listing) enough() bool {
+	return l.looked >= lookBudget || l.looked > 0 && time.Since(l.began) >= lookFor
 }
 
 // walk goes on in the shard, and reports whether the page ends there.
@@ -168,7 +186,7 @@ func (l *listing) chosen(ids []string) []string {
 // page is full or lookBudget is used up.
 func (l *listing) look(ctx context.Context, ids []string) (rest []string, err error) {
 	s, few := &l.query.Selector, l.room()
-	for first := true; len(ids) > 0 && len(l.page.Views) < l.query.Limit && (l.looked < lookBudget || first); first = false {
+	for first := true; len(ids) > 0 && len(l.page.Views) < l.query.Limit && (!l.enough() || first); first = false {
 		// If few are selected, the next step looks at more.
 		batch := ids[:min(len(ids), few, lookCount)]
 		var views map[string]*circulate.View
@@ -334,7 +352,7 @@ func (l *listing) windows(ctx context.Context, w listWindow, first *circulate.Wi
 		switch w.left = left; {
 		case begun && w.next == 0 && len(left) == 0:
 			return false, nil
-		case len(left) > 0 || len(l.page.Views) == l.query.Limit || l.looked >= lookBudget:
+		case len(left) > 0 || len(l.page.Views) == l.query.Limit || l.enough():
 			if l.at.after = ""; begun {
 				l.at.after = w.String()
 			}

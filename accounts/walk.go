@@ -154,16 +154,21 @@ func (r *Registry) idsOf(ctx context.Context, shard int) ([]string, error) {
 // scanned returns all ids that a scan of a shard returns, sorted and each once. The scan
 // itself may return an id twice.
 func scanned(ctx context.Context, shard int, scan func(ctx context.Context, shard int, cursor string, n int) ([]string, string, error)) ([]string, error) {
-	var all []string
+	return scannedAll(ctx, shard, scan, strings.Compare)
+}
+
+// scannedAll is scanned for a scan that returns more than ids.
+func scannedAll[T any](ctx context.Context, shard int, scan func(ctx context.Context, shard int, cursor string, n int) ([]T, string, error), compare func(a, b T) int) ([]T, error) {
+	var all []T
 	for cursor := ""; ; {
-		ids, next, err := scan(ctx, shard, cursor, scanCount)
+		some, next, err := scan(ctx, shard, cursor, scanCount)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, ids...)
+		all = append(all, some...)
 		if next == circulate.ScanDone {
-			slices.Sort(all)
-			return slices.Compact(all), nil
+			slices.SortFunc(all, compare)
+			return slices.CompactFunc(all, func(a, b T) bool { return compare(a, b) == 0 }), nil
 		}
 		cursor = next
 	}

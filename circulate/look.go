@@ -132,18 +132,63 @@ const ScanDone = "0"
 // an empty cursor and ends with ScanDone. An account that stays registered throughout is
 // returned at least once.
 func (r *Ring) Scan(ctx context.Context, shard int, cursor string, count int) (ids []string, next string, err error) {
+	pairs, next, err := r.scanPairs(ctx, shard, r.keys[shard].tickets, cursor, count)
+	for i := 0; i < len(pairs); i += 2 {
+		ids = append(ids, pairs[i])
+	}
+	return ids, next, err
+}
+
+// CheckedAccount is an account and when a check of it last succeeded, as in [History].
+type CheckedAccount struct {
+	ID        string
+	Succeeded time.Time
+}
+
+// ScanChecked is Scan with when a check of each account last succeeded completely.
+func (r *Ring) ScanChecked(ctx context.Context, shard int, cursor string, count int) (all []CheckedAccount, next string, err error) {
+	pairs, next, err := r.scanPairs(ctx, shard, r.keys[shard].tickets, cursor, count)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		one := CheckedAccount{ID: pairs[i]}
+		if value := pairs[i+1]; len(value) >= ticketWidth+2+historyWidth {
+			_, history := ReadHistory(value[ticketWidth : ticketWidth+2+historyWidth])
+			one.Succeeded = history.Succeeded
+		}
+		all = append(all, one)
+	}
+	return all, next, err
+}
+
+// FailedAccount is an account and how many of its checks failed in a row.
+type FailedAccount struct {
+	ID       string
+	Failures int
+}
+
+// ScanFailures scans, as Scan does, the accounts whose checks failed, parked ones among them.
+func (r *Ring) ScanFailures(ctx context.Context, shard int, cursor string, count int) (all []FailedAccount, next string, err error) {
+	pairs, next, err := r.scanPairs(ctx, shard, r.keys[shard].failures, cursor, count)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if n, err := strconv.Atoi(pairs[i+1]); err == nil && n > 0 {
+			all = append(all, FailedAccount{pairs[i], n})
+		}
+	}
+	return all, next, err
+}
+
+// scanPairs scans a HASH of a shard.
+func (r *Ring) scanPairs(ctx context.Context, shard int, key, cursor string, count int) (pairs []string, next string, err error) {
 	if cursor == "" {
 		cursor = ScanDone
 	}
-	key := r.keys[shard].tickets
 	replies, err := r.wire.Pipeline(ctx, key, wire.Command{"HSCAN", key, cursor, "COUNT", count})
+	if err == nil {
+		pairs, next, err = readPairs(replies[0])
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, err)
 	}
-	if ids, next, err = readScan(replies[0]); err != nil {
-		return nil, "", fmt.Errorf("scan, shard %d: %w", shard, err)
-	}
-	return ids, next, nil
+	return pairs, next, nil
 }
 
 // Window is some ids of a shard, in the order in which Redis has them.

@@ -143,12 +143,17 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 	if behind.ID != "" {
 		since = behind.Since.UnixMilli()
 	}
-	k := &r.keys[shard]
-	answer, err := redis.Values(r.wire.Run(ctx, parkedScript, shard, []string{k.parked, k.reasons}, since, behind.ID, count))
+	return r.pageBehind(ctx, shard, r.keys[shard].parked, since, behind.ID, count)
+}
+
+// pageBehind reads a page of a ZSET of a shard's accounts by their times, with their reasons if
+// they are parked.
+func (r *Ring) pageBehind(ctx context.Context, shard int, key string, since int64, id string, count int) ([]ParkedAccount, time.Time, error) {
+	answer, err := redis.Values(r.wire.Run(ctx, parkedScript, shard, []string{key, r.keys[shard].reasons}, since, id, count))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	malformed := fmt.Errorf("parked, shard %d: %w", shard, wire.ErrReply)
+	malformed := fmt.Errorf("page of parked or scheduled accounts, shard %d: %w", shard, wire.ErrReply)
 	now, rest, err := cutNow(answer)
 	texts, badTexts := redis.ByteSlices(rest, nil)
 	if errors.Join(err, badTexts) != nil || len(texts)%3 != 0 {
@@ -163,6 +168,30 @@ func (r *Ring) ParkedPage(ctx context.Context, shard int, behind ParkedAccount, 
 		page = append(page, ParkedAccount{ID: string(texts[i]), Since: at, Reason: string(texts[i+2])})
 	}
 	return page, now, nil
+}
+
+// DueAccount is a scheduled account and when it is due.
+type DueAccount struct {
+	ID  string
+	Due time.Time
+}
+
+// DuePage returns some of a shard's scheduled accounts, the soonest due first. It continues behind
+// an account as ParkedPage does.
+func (r *Ring) DuePage(ctx context.Context, shard int, behind DueAccount, count int) ([]DueAccount, error) {
+	if err := wire.CheckBatch("due", count); err != nil {
+		return nil, err
+	}
+	since := int64(0)
+	if behind.ID != "" {
+		since = behind.Due.UnixMilli()
+	}
+	found, _, err := r.pageBehind(ctx, shard, r.keys[shard].schedule, since, behind.ID, count)
+	page := make([]DueAccount, len(found))
+	for i := range found {
+		page[i] = DueAccount{ID: found[i].ID, Due: found[i].Since}
+	}
+	return page, err
 }
 
 // LongestParked skips that many of a shard's longest parked accounts and returns the

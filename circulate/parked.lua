@@ -1,9 +1,10 @@
--- parked: a page of a shard's parked accounts, the longest parked first.
+-- parked: a page of a shard's parked accounts, the longest parked first; or of its
+-- scheduled accounts, the soonest due first.
 --
--- KEYS[1]  parked        ZSET  id -> parked at
+-- KEYS[1]  parked        ZSET  id -> parked at; or schedule  ZSET  id -> due
 -- KEYS[2]  park_reasons  HASH  id -> reason
--- ARGV[1], ARGV[2]  when the last account of the page before was parked (ms), and
---          its id; 0 and '' for the first page
+-- ARGV[1], ARGV[2]  the time of the last account of the page before (ms), and its id;
+--          0 and '' for the first page
 -- ARGV[3]  how many, at most
 --
 -- Returns {now, then three for each account: id, since, reason}.

@@ -288,6 +288,7 @@ func (s *Server) countAccounts(ctx context.Context, r *countRequest) (AccountCou
 type listRequest struct {
 	Limit  int    `query:"limit" default:"100" minimum:"1" maximum:"1000" doc:"The most accounts on the page."`
 	Cursor string `query:"cursor" doc:"The previous page's next."`
+	Sort   string `query:"sort" enum:"due,failures,success" doc:"The order; left out: by shard and id. due: scheduled accounts, the most overdue first, then the soonest due. failures: accounts that fail, those with the most failures in a row first, as they were a minute ago at most. success: those first that were without complete success for longest, as they were a minute ago at most. The first page in an order may be empty and have a next one, while the order is being found."`
 	Selecting
 }
 
@@ -297,12 +298,12 @@ func (s *Server) listAccounts(ctx context.Context, r *listRequest) (AccountList,
 		return AccountList{}, badQuery(err)
 	}
 	cursor, err := s.reveal(ctx, r.Cursor)
-	if len(chosen.Parts) > 0 {
+	if len(chosen.Parts) > 0 || r.Sort != "" {
 		s.keepIDs()
 	}
 	var page accounts.Page
 	if err == nil {
-		page, err = s.registry(ctx).List(ctx, accounts.Query{Limit: r.Limit, Cursor: cursor, Selector: chosen})
+		page, err = s.registry(ctx).List(ctx, accounts.Query{Limit: r.Limit, Cursor: cursor, Selector: chosen, Order: accounts.Order(r.Sort)})
 	}
 	if err == nil {
 		page.Next, err = s.conceal(ctx, page.Next)

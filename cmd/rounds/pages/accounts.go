@@ -71,6 +71,8 @@ type accountsList struct {
 	Chosen   []choiceOf // the filters in force
 	Columns  []choice
 	On       map[string]bool // columns that are shown
+	Sort     string          // the order; empty: that of the ids
+	Sorts    map[string]sorting
 	Accounts []row
 	Next     string
 	First    string
@@ -89,6 +91,27 @@ type accountsList struct {
 	Jobs     []*shownJob // changes of many accounts that are under way
 	Export   string      // the address of the selected accounts' records
 	Trail    string      // the address of what happened to an account that may be gone; empty: none
+}
+
+// sorting is how the list can be sorted by a column.
+type sorting struct {
+	Address string // the list in the column's order or, if it is in that order, in none
+	Aria    string // the order, as aria-sort has it
+}
+
+// sortsOf returns the columns by which the list can be sorted.
+func (v *visit) sortsOf(now string) map[string]sorting {
+	sorts := make(map[string]sorting)
+	for name, aria := range map[string]string{"due": "ascending", "success": "ascending", "failures": "descending"} {
+		to := name
+		if name == now {
+			to = ""
+		} else {
+			aria = ""
+		}
+		sorts[name] = sorting{v.With("sort", to, "cursor", "", "looked", "", "rest", "", "said", ""), aria}
+	}
+	return sorts
 }
 
 // row is an account in the list.
@@ -172,6 +195,9 @@ func tidyFilters(v *visit, w http.ResponseWriter) {
 	if len(q["col"]) == 0 && q.Has("cols") {
 		tidy.Set("col", "none")
 	}
+	if sort := q.Get("sort"); sort != "" {
+		tidy.Set("sort", sort)
+	}
 	if limit := rowsOf(q); limit != pageRows {
 		tidy.Set("limit", strconv.Itoa(limit))
 	}
@@ -193,7 +219,8 @@ func listAccounts(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &accountsList{Limit: rowsOf(q), Sizes: []int{25, pageRows, mostRows}, On: make(map[string]bool)}
+	l := &accountsList{Limit: rowsOf(q), Sizes: []int{25, pageRows, mostRows}, On: make(map[string]bool), Sort: q.Get("sort")}
+	l.Sorts = v.sortsOf(l.Sort)
 	for _, name := range filterNames {
 		f := filter{Name: name, Values: chosen[name], Given: slices.Contains(givenNames, name)}
 		switch name {
@@ -244,6 +271,9 @@ func listAccounts(v *visit) (any, error) {
 		ask.Del("looks")
 	} else if len(chosen) > 0 {
 		l.Counting = v.With("count", "1", "cursor", q.Get("cursor"))
+	}
+	if l.Sort != "" {
+		ask.Set("sort", l.Sort)
 	}
 	cursor := q.Get("cursor")
 	if cursor != "" {
@@ -315,7 +345,7 @@ func (v *visit) fill(l *accountsList, ask url.Values, cursor string, rows int) e
 		return nil
 	}
 	l.Next = v.With("cursor", cursor, "looked", "", "rest", "")
-	if l.Partial = len(selected(ask)) > 0 && len(l.Accounts) < rows; l.Partial {
+	if l.Partial = (len(selected(ask)) > 0 || l.Sort != "") && len(l.Accounts) < rows; l.Partial {
 		looked := strconv.Itoa(l.Looked)
 		l.Next = v.With("cursor", cursor, "looked", looked, "rest", "")
 		l.More = v.With("cursor", cursor, "looked", looked, "rest", strconv.Itoa(rows-len(l.Accounts)))

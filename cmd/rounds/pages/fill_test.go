@@ -187,3 +187,29 @@ func TestTheMenuCostsFewCommands(t *testing.T) {
 		t.Errorf("it costs %d commands\n%s", n, body)
 	}
 }
+
+// A column that sorts is a link, and names the order that the list is in. The order stays from page
+// to page, and in the form that filters.
+func TestColumnsSort(t *testing.T) {
+	asked := ""
+	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/accounts" {
+			asked = r.URL.Query().Get("sort")
+			_, _ = io.WriteString(w, `{"accounts":[{"id":"a","state":{"place":"scheduled"}}],"looked":1,"next":"n"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{}`)
+	})
+	for _, c := range []struct{ at, sort, want string }{
+		{"/accounts?kind=feed&limit=1", "", `<th scope="col"><a href="/accounts?kind=feed&amp;limit=1&amp;sort=due"`},
+		{"/accounts?kind=feed&limit=1&sort=due&cursor=n", "due", `<th scope="col" aria-sort="ascending"><a href="/accounts?kind=feed&amp;limit=1"`},
+		{"/accounts?limit=1&sort=due", "due", `href="/accounts?cursor=n&amp;limit=1&amp;sort=due"`},
+		{"/accounts?limit=1&sort=due", "due", `<input type="hidden" name="sort" value="due">`},
+		{"/accounts?limit=1&sort=failures&col=failures", "failures", `<th scope="col" class="n" aria-sort="descending">`},
+	} {
+		body := ask(site, "GET", c.at).Body.String()
+		if !strings.Contains(body, c.want) || asked != c.sort {
+			t.Errorf("%s asks for sort=%s and has no %s", c.at, asked, c.want)
+		}
+	}
+}
