@@ -19,6 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/files/keep"
@@ -52,7 +53,7 @@ type deliverer struct {
 	hurry    <-chan struct{}
 	kinds    []string // that this program knows
 	keeps    bool     // the role also fetches files
-	files    func(context.Context, *delivery.Delivery) ([]webhook.File, error)
+	files    func(context.Context, *delivery.Delivery) ([]sink.File, error)
 
 	consumed  *delivery.Metrics
 	delivered *webhook.Metrics

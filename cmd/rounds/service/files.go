@@ -19,7 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/delivery"
-	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/files"
 	"github.com/rounds-dev/rounds/poller/files/keep"
 )
@@ -115,16 +115,16 @@ func filesReport(s keep.Standing) *accounts.FilesReport {
 
 // linksTo returns what webhooks say of the files of a message, or nil if no files are kept. Links are
 // below ROUNDS_PUBLIC_URL or, without that, paths of the API.
-func linksTo(keeper *keep.Keeper, s settings.Settings, log *slog.Logger) func(context.Context, *delivery.Delivery) ([]webhook.File, error) {
+func linksTo(keeper *keep.Keeper, s settings.Settings, log *slog.Logger) func(context.Context, *delivery.Delivery) ([]sink.File, error) {
 	if keeper == nil {
 		return nil
 	}
 	keys := key.NewKeyring(keeper.Ring, log)
-	return func(ctx context.Context, d *delivery.Delivery) ([]webhook.File, error) {
+	return func(ctx context.Context, d *delivery.Delivery) ([]sink.File, error) {
 		carried := keeper.Checkers.Files(d.Kind, &d.Message)
-		var told []webhook.File
+		var told []sink.File
 		for n, one := range carried {
-			f := webhook.File{N: n, Name: one.Name, Type: one.Type, Size: one.Size}
+			f := sink.File{N: n, Name: one.Name, Type: one.Type, Size: one.Size}
 			if s.Keeping.Links > 0 && keeper.Policy(d.Kind) != keep.None {
 				f.Until = time.Now().Add(s.Keeping.Links).UTC().Truncate(time.Second)
 				path, err := api.FileLink(ctx, keys, &d.Found, n, f.Until)

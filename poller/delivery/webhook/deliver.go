@@ -13,6 +13,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -38,18 +39,18 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 			failed = s.failure(Failed, 0, fmt.Errorf("panic: %T", value))
 		}
 	}()
-	var files []File
+	var files []sink.File
 	if s.options.Files != nil && !d.Event {
 		var err error
 		if files, err = s.options.Files(ctx, &d); err != nil {
 			return s.failure(Unready, recheck, errors.New("the links to its files cannot be made: Redis is away"))
 		}
 	}
-	body, err := encode(d, files)
+	body, err := sink.Encoding{Namespace: s.options.Namespace, Format: s.endpoint.Format, Keyless: true}.Encode(d, files)
 	if err != nil {
 		return s.failure(Unusable, 0, errors.New("the message is not JSON"))
 	}
-	id := messageID(s.options.Namespace, d.Account, d.Message.ID)
+	id := sink.Key(s.options.Namespace, d)
 	var counted *Error
 	for n := range attempts {
 		if n > 0 && !sleep(t.ctx, backoff(n)) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -31,6 +32,7 @@ type Endpoint struct {
 	URL         string        // http or https
 	Secrets     []secrets.Ref // the signing keys, 1 to 8: base64 of 24 to 64 bytes, with or without whsec_
 	Kinds       []string      // the kinds of accounts whose messages it gets; none: all
+	Format      sink.Format   // of the bodies
 	Events      bool          // it also gets events: what becomes of the sends of these accounts
 	Ordered     bool          // see the package's doc
 	Timeout     time.Duration // for one attempt, 1 to 30 s; 0: defaultTimeout
@@ -38,9 +40,8 @@ type Endpoint struct {
 	Headers     []Header      // further headers of each request, 32 at most
 }
 
-// Group returns the name of the endpoint's consumer group. It has at most 64 bytes, and
-// circulate.ValidateGroup allows it.
-func (e Endpoint) Group() string { return "webhook." + e.Name }
+// Group returns the name of the endpoint's consumer group; see sink.Endpoint.
+func (e Endpoint) Group() string { return sink.Endpoint{Name: e.Name}.Group() }
 
 // wants reports whether the endpoint gets messages of a kind of account.
 func (e Endpoint) wants(kind string) bool {

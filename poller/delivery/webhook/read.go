@@ -10,62 +10,71 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-const (
-	maxFile      = 1 << 20 // bytes
-	maxEndpoints = 1000
-)
+// Type is the type webhook of endpoints. It opens sinks with its options. The client judges which
+// URLs are allowed.
+type Type struct{ Options }
 
-// Read reads a configuration:
+var _ sink.Type = Type{}
+
+// Type returns the name of the type, which is that of endpoints that name none.
+func (Type) Type() string { return sink.DefaultType }
+
+// Read reads the fields that only webhooks have:
 //
-//	{"endpoints": [{
-//	  "name": "crm", "url": "https://crm.example.com/hook", "secrets": [{"secret": "CRM_2026"}, {"secret": "CRM_2025"}],
-//	  "kinds": ["feed"], "events": true, "ordered": true, "timeout": "15s", "concurrency": 8,
-//	  "headers": {"X-Source": "rounds", "Authorization": {"secret": "CRM_TOKEN"}}
-//	}]}
+//	{"name": "crm", "url": "https://crm.example.com/hook", "secrets": [{"secret": "CRM_2026"}, {"secret": "CRM_2025"}],
+//	 "ordered": true, "timeout": "15s", "concurrency": 8,
+//	 "headers": {"X-Source": "rounds", "Authorization": {"secret": "CRM_TOKEN"}}}
 //
-// name, url and secrets are required; see Endpoint for the other fields. An unknown field is a
-// fault. The error has all faults, each with its field, such as endpoints[0].url, and never with
-// a value. The client judges which URLs are allowed.
-func Read(from io.Reader, client Client) ([]Endpoint, error) {
-	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
+// url and secrets are required; see Endpoint for the other fields.
+func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
+	own := readEndpoint(r)
+	own.Name, own.Kinds, own.Events, own.Format = e.Name, e.Filter.Kinds, e.Events, e.Format
+	own.check(r, t.Client)
+	return Config{own, t.Options}
+}
+
+// Config is the settings of a webhook endpoint.
+type Config struct {
+	Endpoint Endpoint
+	options  Options
+}
+
+// Open returns the endpoint's sink.
+func (c Config) Open() (delivery.Sink, error) {
+	opened, err := New(c.Endpoint, c.options)
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxFile {
-		return nil, errors.New("webhooks: must be at most 1 MiB")
-	}
-	var file map[string]json.RawMessage
-	if json.Unmarshal(text, &file) != nil || file == nil {
-		return nil, errors.New("webhooks: must be one JSON object")
-	}
-	r := strict.NewReader(file)
-	r.Known("endpoints")
-	var endpoints []Endpoint
-	names := make(map[string]bool)
-	for _, in := range r.List("endpoints", maxEndpoints) {
-		e := readEndpoint(in)
-		e.check(in, client)
-		if e.Name != "" && names[e.Name] {
-			in.Fault("name", "is also the name of another endpoint")
-		}
-		names[e.Name] = true
-		endpoints = append(endpoints, e)
-	}
-	if err := r.Err(); err != nil {
+	return opened, nil
+}
+
+// Read reads a configuration that has only webhook endpoints; see sink.Types.
+func Read(from io.Reader, client Client) ([]Endpoint, error) {
+	all, err := sink.Types{Type{Options{Client: client}}}.Read(from)
+	if err != nil {
 		return nil, err
 	}
-	return endpoints, nil
+	return Of(all), nil
+}
+
+// Of returns those of the endpoints that are webhooks.
+func Of(all []sink.Endpoint) (webhooks []Endpoint) {
+	for _, e := range all {
+		if c, ok := e.Config.(Config); ok {
+			webhooks = append(webhooks, c.Endpoint)
+		}
+	}
+	return webhooks
 }
 
 func readEndpoint(r *strict.Reader) Endpoint {
 	var e Endpoint
-	r.Optional("name", "a string", &e.Name)
 	r.Optional("url", "a string", &e.URL)
-	r.Optional("kinds", "a list of strings", &e.Kinds)
-	r.Optional("events", "true or false", &e.Events)
 	r.Optional("ordered", "true or false", &e.Ordered)
 	var timeout string
 	if r.Optional("timeout", `a duration, as "15s"`, &timeout); timeout != "" {
@@ -90,8 +99,7 @@ func readEndpoint(r *strict.Reader) Endpoint {
 		e.Secrets = append(e.Secrets, ref)
 	}
 	e.Headers = readHeaders(r)
-	r.Known("name", "url", "secrets", "kinds", "events", "ordered", "timeout", "concurrency", "headers")
-	r.Unknown()
+	r.Known(sink.Names("url", "secrets", "ordered", "timeout", "concurrency", "headers")...)
 	return e
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 )
 
 const (
@@ -49,7 +50,10 @@ type Remote struct {
 
 // post is the sink and consumer that deliver to an endpoint in this process.
 type post struct {
-	sink    *Sink
+	name    string
+	kinds   []string
+	sink    *Sink       // nil: the endpoint is no webhook
+	other   *sink.Guard // of an endpoint that is no webhook
 	control *delivery.Control
 	most    int
 }
@@ -61,10 +65,24 @@ func NewRemote(board Board, log *slog.Logger) *Remote {
 
 // Add adds a sink and its consumer's control. A message is a dead letter after maxDeliveries failed
 // deliveries. Add replaces a sink of the same endpoint.
-func (r *Remote) Add(sink *Sink, control *delivery.Control, maxDeliveries int) {
+func (r *Remote) Add(to *Sink, control *delivery.Control, maxDeliveries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.posts[sink.endpoint.Name] = post{sink, control, maxDeliveries}
+	r.posts[to.endpoint.Name] = post{name: to.endpoint.Name, kinds: to.endpoint.Kinds, sink: to, control: control, most: maxDeliveries}
+}
+
+// AddOther is Add for an endpoint that is no webhook. It returns the function that removes it.
+func (r *Remote) AddOther(e sink.Endpoint, to *sink.Guard, control *delivery.Control, maxDeliveries int) (remove func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.posts[e.Name] = post{name: e.Name, kinds: e.Filter.Kinds, other: to, control: control, most: maxDeliveries}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.posts[e.Name].other == to {
+			delete(r.posts, e.Name)
+		}
+	}
 }
 
 // Remove removes a sink, unless another sink has replaced it.
@@ -119,6 +137,9 @@ func (r *Remote) look(ctx context.Context, t *lookState) {
 	standings := make(map[string]delivery.Standing, len(posts))
 	for name, p := range posts {
 		standings[name] = p.control.Standing()
+		if p.sink == nil {
+			continue
+		}
 		p.sink.record.tick(slices.ContainsFunc(standings[name].First, func(w delivery.Waiting) bool { return w.Failed > 0 }))
 	}
 	orders, next, redisNow, err := r.board.Orders(ctx, t.after)
@@ -148,34 +169,43 @@ func (r *Remote) look(ctx context.Context, t *lookState) {
 func (r *Remote) obey(p post, o document.Order) {
 	switch o.Action {
 	case document.Retry:
-		p.sink.standing.doubt()
-		p.sink.gate.reopen()
+		if p.sink != nil {
+			p.sink.standing.doubt()
+			p.sink.gate.reopen()
+		}
 		n := p.control.Hasten(o.Account)
 		r.log.Info("webhook endpoint is retried at once, as ordered", "endpoint", o.Endpoint, "accounts", n)
 	case document.Refresh:
-		p.sink.standing.doubt()
+		if p.sink != nil {
+			p.sink.standing.doubt()
+		}
 		p.control.Hasten(o.Account)
 	}
 }
 
 // report returns the state of an endpoint, with times by Redis' clock.
 func (p post) report(standing delivery.Standing, ahead time.Duration) document.Report {
-	report := document.Report{Endpoint: p.sink.endpoint.Name, Most: p.most, Kinds: p.sink.endpoint.Kinds}
+	report := document.Report{Endpoint: p.name, Most: p.most, Kinds: p.kinds}
 	in := func(at time.Time) time.Time {
 		if at.IsZero() {
 			return at
 		}
 		return at.Add(ahead).UTC().Round(time.Second)
 	}
-	p.sink.record.mu.Lock()
-	report.Status, report.Outcome = p.sink.record.status, string(p.sink.record.outcome)
-	if report.Status == 0 {
-		report.Why = shorten(p.sink.record.why)
+	if p.sink != nil {
+		p.sink.record.mu.Lock()
+		report.Status, report.Outcome = p.sink.record.status, string(p.sink.record.outcome)
+		if report.Status == 0 {
+			report.Why = shorten(p.sink.record.why)
+		}
+		report.At, report.Delivered = in(p.sink.record.at), in(p.sink.record.delivered)
+		p.sink.record.mu.Unlock()
+		breaker, until := p.sink.gate.look()
+		report.Breaker, report.Until = breaker, in(until)
+	} else {
+		last := p.other.Last()
+		report.Outcome, report.Why, report.At, report.Delivered = string(last.Outcome), shorten(last.Why), in(last.At), in(last.Delivered)
 	}
-	report.At, report.Delivered = in(p.sink.record.at), in(p.sink.record.delivered)
-	p.sink.record.mu.Unlock()
-	breaker, until := p.sink.gate.look()
-	report.Breaker, report.Until = breaker, in(until)
 	report.Accounts, report.Messages = standing.Accounts, standing.Messages
 	for _, w := range standing.First[:min(len(standing.First), reportMost)] {
 		waiting := document.Waiting{Account: w.Account, Shard: w.Shard, Position: w.Position, Failed: w.Failed, Behind: w.Behind, Next: in(w.Next)}

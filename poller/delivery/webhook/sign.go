@@ -20,7 +20,8 @@ var errKey = errors.New("must be the base64 of 24 to 64 bytes, with or without w
 type signer struct {
 	keys   []*fetch.SigningKey
 	header http.Header
-	open   bool // some secrets are sent, and not over TLS
+	kind   string // of the body
+	open   bool   // some secrets are sent, and not over TLS
 }
 
 // resolve finds an endpoint's secrets. An error names a secret, never its value. All of them are
@@ -28,7 +29,7 @@ type signer struct {
 // signed.
 func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, error) {
 	use := secrets.ForURL(secrets.KindWebhook, e.URL)
-	s := &signer{header: make(http.Header)}
+	s := &signer{header: make(http.Header), kind: e.Format.ContentType()}
 	for _, ref := range e.Secrets {
 		value, err := source.Get(ctx, ref.Name, use.Staying())
 		if err != nil {
@@ -85,7 +86,7 @@ func Misplaced(ctx context.Context, endpoints []Endpoint, source secrets.Source)
 // sign returns the header of an attempt made now.
 func (s *signer) sign(id string, now time.Time, body []byte) (http.Header, error) {
 	header := s.header.Clone()
-	header.Set("Content-Type", "application/json")
+	header.Set("Content-Type", s.kind)
 	if err := fetch.Sign(header, id, now, body, s.keys...); err != nil {
 		return nil, errKey
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/internal/refusals"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -40,7 +41,7 @@ type Options struct {
 
 	// Files returns what the payload of a message says of the files that it carries; nil: nothing is
 	// said. It is called once in each delivery, and a message waits while it fails.
-	Files func(context.Context, *delivery.Delivery) ([]File, error)
+	Files func(context.Context, *delivery.Delivery) ([]sink.File, error)
 
 	// AttemptWindow is how long one call of Handle may begin attempts. Handle returns at
 	// the latest when this time and then the endpoint's Timeout have passed, or at its
@@ -60,8 +61,8 @@ type Sink struct {
 }
 
 var (
-	_ delivery.Handler = (*Sink)(nil)
-	_ refusals.Teller  = (*Sink)(nil)
+	_ delivery.Sink   = (*Sink)(nil)
+	_ refusals.Teller = (*Sink)(nil)
 )
 
 // TellsRefusals marks that the sink logs which messages its endpoint refuses.
@@ -126,6 +127,20 @@ func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	return errs
 }
 
+// Behind returns the sink behind a filter, which may ask for more than the endpoint's kinds.
+func (s *Sink) Behind(f sink.Filter) delivery.Sink {
+	return behind{sink.NewGuard(s, f, func(o sink.Outcome) {
+		if o == sink.Filtered { // the sink counts what it gets
+			s.options.Metrics.deliveries.WithLabelValues(s.endpoint.Name, string(o)).Inc()
+		}
+	})}
+}
+
+type behind struct{ *sink.Guard }
+
+// TellsRefusals marks that the sink logs which messages its endpoint refuses.
+func (behind) TellsRefusals() {}
+
 // HandlerTimeout returns the time that Handle needs to use its whole window: AttemptWindow, the
 // endpoint's Timeout and a second. Set it as Consumer.HandlerTimeout.
 func (s *Sink) HandlerTimeout() time.Duration {
@@ -167,8 +182,15 @@ func (s *Sink) begin(ctx context.Context) (batchCall, *Error) {
 }
 
 // Prepare warns if the endpoint would get nothing now, such as for want of a secret. It is called
-// before there is a message, so that somebody who has just named the endpoint sees it.
-func (s *Sink) Prepare(ctx context.Context) { _, _ = s.begin(ctx) }
+// before there is a message, so that somebody who has just named the endpoint sees it. It returns
+// nil.
+func (s *Sink) Prepare(ctx context.Context) error {
+	_, _ = s.begin(ctx) // it has warned
+	return nil
+}
+
+// Close returns nil: the client belongs to the caller.
+func (s *Sink) Close() error { return nil }
 
 // lanes returns the messages to deliver, by index. The messages of a lane are delivered one after
 // the other, and lanes side by side.

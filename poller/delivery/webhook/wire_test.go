@@ -18,6 +18,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
@@ -295,8 +296,8 @@ func TestPayloadOfAMessageWithFiles(t *testing.T) {
 	var away error
 	sink, err := webhook.New(webhook.Endpoint{Name: "crm", URL: url, Secrets: []secrets.Ref{{Name: "OLD"}}}, webhook.Options{
 		Client: client, Secrets: newVault().source(), Namespace: "rounds",
-		Files: func(_ context.Context, d *delivery.Delivery) ([]webhook.File, error) {
-			return []webhook.File{{N: 0, Name: d.Message.ID + ".png", Size: 3, Link: "/v1/links/x?y&z", Until: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, {N: 1}}, away
+		Files: func(_ context.Context, d *delivery.Delivery) ([]sink.File, error) {
+			return []sink.File{{N: 0, Name: d.Message.ID + ".png", Size: 3, Link: "/v1/links/x?y&z", Until: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, {N: 1}}, away
 		},
 	})
 	if err != nil {

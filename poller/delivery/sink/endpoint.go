@@ -1,0 +1,208 @@
+package sink
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/delivery"
+)
+
+const (
+	maxFile      = 1 << 20 // bytes
+	maxEndpoints = 1000
+
+	// DefaultType is the type of an endpoint that names none.
+	DefaultType = "webhook"
+)
+
+// Endpoint is where messages are delivered to: what all endpoints have, whatever their type.
+type Endpoint struct {
+	Name   string // 1 to 56 of a-z 0-9 _ -; it names the consumer group, so another name starts anew
+	Type   string
+	Filter Filter
+	Events bool // it also gets events: what becomes of the sends of the accounts
+	Format Format
+	Config Config // has its type's own fields
+
+	// Text is the endpoint as it was declared, in JSON with sorted fields: endpoints of the same
+	// text are the same.
+	Text string
+}
+
+// Group returns the name of the endpoint's consumer group. It has at most 64 bytes, and
+// circulate.ValidateGroup allows it. It is the same for all types, so that what people do with a
+// webhook they can do with any endpoint.
+func (e Endpoint) Group() string { return "webhook." + e.Name }
+
+// Config is an endpoint's own settings, which were read without a fault.
+type Config interface {
+	// Open returns the endpoint's sink. It does not connect: that is for Prepare or Handle.
+	Open() (delivery.Sink, error)
+}
+
+// Type is a kind of destination.
+type Type interface {
+	// Type is the name that the field type of an endpoint has, in small letters.
+	Type() string
+	// Read takes the fields of an endpoint that are the type's own, adds a fault to r for each wrong
+	// one, and sets its names with r.Known. The endpoint's other fields are already taken.
+	Read(e Endpoint, r *strict.Reader) Config
+}
+
+// common are the fields that endpoints of all types have.
+func common() []string { return []string{"name", "type", "kinds", "types", "events", "format"} }
+
+// Names returns the names of fields that an endpoint of a type may have, for Reader.Known.
+func Names(own ...string) []string { return append(common()[:2:2], append(own, common()[2:]...)...) }
+
+// Types are the types that a process knows.
+type Types []Type
+
+// NewTypes returns the types, or an error if two have one name.
+func NewTypes(all ...Type) (Types, error) {
+	names := make(map[string]bool)
+	for _, t := range all {
+		name := t.Type()
+		if !typePattern.MatchString(name) {
+			return nil, errors.New("sink: the name of a type must be 1 to 32 of a-z 0-9 -")
+		}
+		if names[name] {
+			return nil, errors.New("sink: two types have the name " + name)
+		}
+		names[name] = true
+	}
+	return all, nil
+}
+
+var (
+	namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
+	typePattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+)
+
+// Names returns the names of the types, sorted.
+func (t Types) Names() []string {
+	names := make([]string, len(t))
+	for i := range t {
+		names[i] = t[i].Type()
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (t Types) of(name string) (Type, bool) {
+	i := slices.IndexFunc(t, func(one Type) bool { return one.Type() == name })
+	if i < 0 {
+		return nil, false
+	}
+	return t[i], true
+}
+
+// Read reads a configuration:
+//
+//	{"endpoints": [
+//	  {"name": "crm", "url": "https://crm.example.com/hook", "secrets": [{"secret": "CRM_2026"}], "kinds": ["feed"]},
+//	  {"name": "archive", "type": "file", "directory": "/var/lib/rounds/archive", "types": ["text", "image"], "events": true}
+//	]}
+//
+// An unknown field is a fault. The error has all faults, each with its field, such as
+// endpoints[0].url, and never with a value.
+func (t Types) Read(from io.Reader) ([]Endpoint, error) {
+	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxFile {
+		return nil, errors.New("webhooks: must be at most 1 MiB")
+	}
+	var file map[string]json.RawMessage
+	if json.Unmarshal(text, &file) != nil || file == nil {
+		return nil, errors.New("webhooks: must be one JSON object")
+	}
+	var texts struct{ Endpoints []any }
+	_ = json.Unmarshal(text, &texts) // if it is no list, the reader below says so
+	r := strict.NewReader(file)
+	r.Known("endpoints")
+	var endpoints []Endpoint
+	names := make(map[string]bool)
+	for i, in := range r.List("endpoints", maxEndpoints) {
+		e := t.read(in)
+		if canonical, err := json.Marshal(texts.Endpoints[i]); err == nil {
+			e.Text = string(canonical)
+		}
+		if e.Name != "" && names[e.Name] {
+			in.Fault("name", "is also the name of another endpoint")
+		}
+		names[e.Name] = true
+		endpoints = append(endpoints, e)
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return endpoints, nil
+}
+
+// read reads an endpoint. No fault quotes a value: a value in the wrong place may be a secret.
+func (t Types) read(r *strict.Reader) Endpoint {
+	e := Endpoint{Type: DefaultType}
+	r.Optional("name", "a string", &e.Name)
+	r.Optional("type", "a string", &e.Type)
+	e.Filter.read(r)
+	r.Optional("events", "true or false", &e.Events)
+	r.Optional("format", "a string", &e.Format)
+	switch {
+	case e.Name == "":
+		r.Fault("name", "missing")
+	case !namePattern.MatchString(e.Name):
+		r.Fault("name", "must be 1 to 56 of a-z 0-9 _ -")
+	}
+	if e.Format != Plain && e.Format != CloudEvents {
+		r.Fault("format", "must be "+string(CloudEvents)+", or left out")
+	}
+	of, ok := t.of(e.Type)
+	if !ok {
+		r.Fault("type", "must be one of "+strings.Join(t.Names(), ", "))
+		return e
+	}
+	e.Config = of.Read(e, r)
+	r.Unknown()
+	return e
+}
+
+// maxChoices is the most kinds, types or labels of a filter.
+const maxChoices = 64
+
+// Filter says which messages an endpoint gets. A filter without any condition lets all pass. The
+// conditions for kinds apply to events as well.
+type Filter struct {
+	Kinds []string // the kinds of accounts; none: all
+	Types []string // the types of messages, such as text; none: all
+}
+
+func (f *Filter) read(r *strict.Reader) {
+	r.Optional("kinds", "a list of strings", &f.Kinds)
+	r.Optional("types", "a list of strings", &f.Types)
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"kinds", f.Kinds}, {"types", f.Types}} {
+		if len(list.values) > maxChoices {
+			r.Fault(list.name, "must be at most "+strconv.Itoa(maxChoices))
+		}
+		if slices.Contains(list.values, "") {
+			r.Fault(list.name, "must not have an empty one")
+		}
+	}
+}
+
+// Passes reports whether the endpoint gets a message or event.
+func (f Filter) Passes(d *delivery.Delivery) bool {
+	return has(f.Kinds, d.Kind) && (d.Event || has(f.Types, d.Message.Type))
+}
+
+func has(list []string, one string) bool { return len(list) == 0 || slices.Contains(list, one) }

@@ -1,0 +1,136 @@
+package sink
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/delivery"
+)
+
+// messageType is the type of the payloads of messages.
+const messageType = "message.found"
+
+// Format is the form of a payload.
+type Format string
+
+// The formats; see the package's doc.
+const (
+	Plain       Format = ""
+	CloudEvents Format = "cloudevents"
+)
+
+// ContentType is the payload's media type.
+func (f Format) ContentType() string {
+	if f == CloudEvents {
+		return "application/cloudevents+json"
+	}
+	return "application/json"
+}
+
+// payload is a message as it leaves; see the package's doc.
+type payload struct {
+	ID        string    `json:"id,omitempty"`
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"`
+	Data      any       `json:"data"`
+}
+
+type cloudEvent struct {
+	SpecVersion string    `json:"specversion"`
+	ID          string    `json:"id"`
+	Source      string    `json:"source"`
+	Type        string    `json:"type"`
+	Subject     string    `json:"subject,omitempty"`
+	Time        time.Time `json:"time"`
+	ContentType string    `json:"datacontenttype"`
+	Data        any       `json:"data"`
+}
+
+type found struct {
+	Account string          `json:"account"`
+	Kind    string          `json:"kind"`
+	ID      string          `json:"id"`
+	Type    string          `json:"type"`
+	Time    *time.Time      `json:"time"`
+	Data    json.RawMessage `json:"data"`
+	Handle  string          `json:"handle,omitempty"`
+	Files   []File          `json:"files,omitempty"`
+}
+
+// File is a file that a message carries.
+type File struct {
+	N     int       `json:"n"` // its place in the message, from 0
+	Name  string    `json:"name,omitempty"`
+	Type  string    `json:"type,omitempty"`
+	Size  int64     `json:"size,omitempty"` // bytes; 0: unknown
+	Link  string    `json:"link,omitempty"` // where it is read without a key
+	Until time.Time `json:"link_until,omitzero"`
+}
+
+// Encoding says how messages are encoded.
+type Encoding struct {
+	Namespace string // of the ring; the keys depend on it
+	Format    Format
+	Keyless   bool // a plain payload has no id, because it travels beside it
+}
+
+// Encode returns the payload of a message or an event, on one line without its end. It fails if the
+// data is not JSON.
+func (e Encoding) Encode(d delivery.Delivery, files []File) ([]byte, error) {
+	p := payload{Type: d.Message.Type, Timestamp: d.Message.Time.UTC(), Data: d.Message.Data}
+	if !d.Event {
+		data := found{Account: d.Account, Kind: d.Kind, ID: d.Message.ID, Type: d.Message.Type, Data: d.Message.Data, Handle: d.Handle, Files: files}
+		if d.Message.Time.IsZero() {
+			p.Timestamp = foundAt(d.Position)
+		} else {
+			data.Time = &p.Timestamp
+		}
+		p.Type, p.Data = messageType, data
+	}
+	var value any = p
+	switch key := Key(e.Namespace, d); {
+	case e.Format == CloudEvents:
+		value = cloudEvent{
+			SpecVersion: "1.0", ID: key, Source: "/rounds/" + e.Namespace, Type: "dev.rounds." + p.Type,
+			Subject: d.Account, Time: p.Timestamp, ContentType: "application/json", Data: p.Data,
+		}
+	case !e.Keyless:
+		p.ID = key
+		value = p
+	}
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+}
+
+// foundAt returns when a message was written to its stream, by Redis' clock.
+func foundAt(position string) time.Time {
+	id, err := circulate.ParseStreamID(position)
+	if err != nil {
+		return time.Time{}
+	}
+	return id.Time().UTC()
+}
+
+// Key returns the idempotency key of a message: 192 bits of the SHA-256 of namespace, account and
+// message id, each preceded by its length. All deliveries of a message to all endpoints have the
+// same key, also if a failover of Redis lost the message and it was found again. It has no full
+// stop, which the specification of Standard Webhooks warns of.
+func Key(namespace string, d delivery.Delivery) string {
+	hash := sha256.New()
+	hash.Write([]byte("rounds webhook-id"))
+	for _, part := range []string{namespace, d.Account, d.Message.ID} {
+		hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		hash.Write([]byte(part))
+	}
+	return "msg_" + base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:24])
+}
