@@ -23,11 +23,13 @@ var contract = []string{
 	"cmd/rounds/command",
 	"poller",
 	"poller/delivery",
+	"poller/delivery/sink",
 	"poller/delivery/sqlonce",
 	"poller/fetch",
 	"poller/secrets",
 	"accounts/strict",
 	"testing/checktest",
+	"testing/sinktest",
 }
 
 // exported returns what a package exports, a name a line: "func New", "type Box", "method

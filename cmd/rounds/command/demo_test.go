@@ -34,7 +34,7 @@ const patience = 60 * time.Second
 const hasty = "hasty"
 
 func runHastyDemo() {
-	env := systemEnvironment(nil)
+	env := systemEnvironment(Program{})
 	env.change = func(s *settings.Settings) {
 		s.Poller.HeartbeatInterval, s.Monitor.DeadAfter, s.Monitor.SweepInterval = 500*time.Millisecond, 3*time.Second, 500*time.Millisecond
 	}

@@ -31,6 +31,7 @@ type environment struct {
 	haste *haste // nil: nothing hurries
 
 	kinds []Kind // besides the kinds of rounds
+	sinks []Sink // besides the types of endpoints of rounds
 
 	again  []string                 // variables that make the executable act as this program
 	change func(*settings.Settings) // changes the demo's settings; nil: nothing does
@@ -48,9 +49,9 @@ type environment struct {
 }
 
 // systemEnvironment returns the process's own environment.
-func systemEnvironment(kinds []Kind) environment {
+func systemEnvironment(p Program) environment {
 	return environment{
-		kinds: kinds, patience: 2 * time.Second, quiet: 5 * time.Second,
+		kinds: p.Kinds, sinks: p.Sinks, patience: 2 * time.Second, quiet: 5 * time.Second,
 		lookup: os.LookupEnv, environ: os.Environ(),
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		isTerminal: func(stream any) bool {

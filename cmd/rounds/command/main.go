@@ -49,18 +49,39 @@ type Kind = service.Kind
 //	Secrets secrets.Source        // finds what configs refer to as {"secret": "NAME"}
 //	Log     *slog.Logger          // for what people should know; what fails a check goes into its error
 //	Metrics prometheus.Registerer // registers metrics of the kind's own, which /metrics shows
+//	Namespace string              // the ring's, for a Sink
 //
 // Names of such metrics should not begin with rounds_, and they must never be labelled by account.
 type Tools = service.Tools
 
-// Main runs the command line of the process, with kinds besides the kinds of rounds, and ends the
-// process. The exit code is 0 if all went well and 1 otherwise; a command's help lists further
+// Sink makes one of the program's own types of endpoints, where messages are delivered to. It is a
+//
+//	func(Tools) (sink.Type, error)
+//
+// and is called as a Kind is. The type's name is what an endpoint has in its field type.
+type Sink = service.Sink
+
+// Program is a program that adds kinds of accounts and types of endpoints to those of rounds.
+type Program struct {
+	Kinds []Kind
+	Sinks []Sink
+}
+
+// Main runs the program with kinds besides the kinds of rounds; see Program.Main.
+func Main(kinds ...Kind) { Program{Kinds: kinds}.Main() }
+
+// Run runs one command of such a program; see Program.Run.
+func Run(ctx context.Context, args []string, kinds ...Kind) error {
+	return Program{Kinds: kinds}.Run(ctx, args)
+}
+
+// Main runs the command line of the process and ends the process. The exit code is 0 if all went well and 1 otherwise; a command's help lists further
 // codes. SIGINT and SIGTERM end the command properly. A second one ends the process at once, except
 // that a serving command first signs off; a third one then ends it. SIGHUP makes serve read its
 // settings again.
-func Main(kinds ...Kind) {
+func (p Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	env := systemEnvironment(kinds)
+	env := systemEnvironment(p)
 	env.hangups = func() <-chan os.Signal {
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGHUP)
@@ -80,8 +101,8 @@ func Main(kinds ...Kind) {
 // Run is Main for tests and for programs with their own main function. It runs one command, without
 // the program's name in args, and returns its error. It uses the process' standard streams and
 // environment, and leaves signals to the caller: a serving command ends when ctx is done.
-func Run(ctx context.Context, args []string, kinds ...Kind) error {
-	return run(ctx, args, systemEnvironment(kinds))
+func (p Program) Run(ctx context.Context, args []string) error {
+	return run(ctx, args, systemEnvironment(p))
 }
 
 // codeError is an error with its own exit code.

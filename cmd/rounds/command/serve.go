@@ -134,7 +134,7 @@ func settingsHelp() string {
 // serviceOptions are what the service gets from its surroundings.
 func serviceOptions(env environment) service.Options {
 	self := build.Read()
-	return service.Options{Version: self.Version, Commit: self.Commit, Lookup: env.lookup, Kinds: env.kinds}
+	return service.Options{Version: self.Version, Commit: self.Commit, Lookup: env.lookup, Kinds: env.kinds, Sinks: env.sinks}
 }
 
 // byHandOptions are those of a command that checks by itself.

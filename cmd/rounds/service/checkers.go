@@ -40,6 +40,8 @@ type Tools struct {
 	// Metrics registers the kind's own metrics, which /metrics shows. Their names should
 	// not begin with rounds_, and they must never be labelled by account.
 	Metrics prometheus.Registerer
+	// Namespace is the ring's namespace, on which the keys of messages depend; see sink.Encoding.
+	Namespace string
 }
 
 // NewCheckers returns every kind that the service knows, including the options' kinds, for checks

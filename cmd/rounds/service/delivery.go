@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,25 +24,12 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// readWebhooks reads the endpoints from their file. Without a file there are none. The
-// error has every fault, each with its field.
-func readWebhooks(path string, client webhook.Client) ([]webhook.Endpoint, error) {
-	if path == "" {
-		return nil, nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // it is only read
-	return webhook.Read(file, client)
-}
-
 const webhooksFile = "ROUNDS_WEBHOOKS_FILE"
 
-// deliverer has a consumer for each webhook endpoint of the process.
+// deliverer has a consumer for each endpoint of the process.
 type deliverer struct {
 	settings settings.Settings
+	own      []sink.Type // the program's own types of endpoints
 	ring     *circulate.Ring
 	client   *fetch.Client
 	source   secrets.Source
@@ -68,13 +53,13 @@ type deliverer struct {
 
 // delivering is one of the consumers.
 type delivering struct {
-	endpoint webhook.Endpoint
-	sink     *webhook.Sink
+	endpoint sink.Endpoint
+	sink     delivery.Sink
 	stop     context.CancelFunc
 	ended    chan struct{}
 }
 
-// startDelivery starts a consumer for each webhook endpoint, and stops and starts consumers as the
+// startDelivery starts a consumer for each endpoint, and stops and starts consumers as the
 // settings change. They run in group.
 func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
 	keeper *keep.Keeper, registry *prometheus.Registry, consumed *delivery.Metrics, reserved *fetch.Reserved) error {
@@ -89,6 +74,10 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
 		consumed: consumed, delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),
+	}
+	if d.own, err = ownSinks(o, Tools{Client: d.client, Secrets: d.source, Log: log, Metrics: registry, Namespace: ring.Namespace()}); err != nil {
+		d.client.Close()
+		return err
 	}
 	d.group, d.ctx = errgroup.WithContext(ctx)
 	d.group.Go(func() error { return d.remote.Run(d.ctx) })
@@ -115,7 +104,13 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 		return nil, nil, fmt.Errorf("%s: %w", allowNetworks, err)
 	}
 	client := prospect{d.client, fetch.Rule{Private: s.Poller.AllowPrivate, Networks: networks}}
-	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	types, err := newSinks(d.settings, webhook.Options{
+		Client: client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered, Files: d.files,
+	}, d.own)
+	if err != nil {
+		return nil, nil, err
+	}
+	endpoints, err := readEndpoints(s.Delivery.WebhooksFile, types)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", webhooksFile, err)
 	}
@@ -127,18 +122,16 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 	var errs []error
 	for _, e := range endpoints {
 		named[e.Name] = true
-		if old := d.running[e.Name]; old != nil && reflect.DeepEqual(old.endpoint, e) {
+		if old := d.running[e.Name]; old != nil && old.endpoint.Text == e.Text {
 			continue
 		} else if old != nil {
 			note(e.Name, "changed")
 		} else {
 			note(e.Name, "new")
 		}
-		sink, err := webhook.New(e, webhook.Options{
-			Client: client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered, Files: d.files,
-		})
+		opened, err := e.Config.Open()
 		errs = append(errs, err)
-		fresh[e.Name] = &delivering{endpoint: e, sink: sink, ended: make(chan struct{})}
+		fresh[e.Name] = &delivering{endpoint: e, sink: opened, ended: make(chan struct{})}
 	}
 	for name := range d.running {
 		if !named[name] {
@@ -191,10 +184,10 @@ func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) 
 
 // warnOfKinds warns of kinds that this program does not know. They are no fault of the file: the accounts
 // of a namespace may be checked by programs with other kinds.
-func (d *deliverer) warnOfKinds(e webhook.Endpoint) {
-	for _, kind := range e.Kinds {
+func (d *deliverer) warnOfKinds(e sink.Endpoint) {
+	for _, kind := range e.Filter.Kinds {
 		if !slices.Contains(d.kinds, kind) {
-			d.log.Warn("a webhook endpoint names a kind that this program does not know; unless another program checks accounts of it, the endpoint gets no messages of that kind",
+			d.log.Warn("an endpoint names a kind that this program does not know; unless another program checks accounts of it, the endpoint gets no messages of that kind",
 				"endpoint", e.Name, "kind", kind, "known", strings.Join(d.kinds, ", "))
 		}
 	}
@@ -203,19 +196,35 @@ func (d *deliverer) warnOfKinds(e webhook.Endpoint) {
 // deliver delivers to an endpoint until ctx is done.
 func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 	defer to.stop()
+	defer func() {
+		if err := to.sink.Close(); err != nil {
+			d.log.Warn("an endpoint's sink could not be closed; nothing that it acknowledged is lost", "endpoint", to.endpoint.Name, "error", err)
+		}
+	}()
 	start, err := deliveryStart(ctx, d.settings.Delivery.WebhooksFrom, d.ring)
 	if err != nil || start == "" {
 		return err
 	}
 	control := &delivery.Control{}
-	d.remote.Add(to.sink, control, webhook.MaxDeliveries)
-	defer d.remote.Remove(to.sink)
+	var handler delivery.Sink
+	if hook, ok := to.sink.(*webhook.Sink); ok {
+		handler = hook.Behind(to.endpoint.Filter)
+		d.remote.Add(hook, control, webhook.MaxDeliveries)
+		defer d.remote.Remove(hook)
+	} else {
+		guard := sink.NewGuard(to.sink, to.endpoint.Filter, func(o sink.Outcome) { d.delivered.Count(to.endpoint.Name, o) })
+		handler = guard
+		defer d.remote.AddOther(to.endpoint, guard, control, webhook.MaxDeliveries)()
+	}
+	var timeout time.Duration
+	if own, ok := to.sink.(interface{ HandlerTimeout() time.Duration }); ok {
+		timeout = own.HandlerTimeout()
+	}
 	group := to.endpoint.Group()
-	d.log.Info("delivering", "endpoint", to.endpoint.Name, "group", group)
-	to.sink.Prepare(ctx)
+	d.log.Info("delivering", "endpoint", to.endpoint.Name, "type", to.endpoint.Type, "group", group)
 	return delivery.Consumer{
-		Ring: d.ring, Group: group, Handler: to.sink, Start: start, Events: to.endpoint.Events, Control: control,
-		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: to.sink.HandlerTimeout(),
+		Ring: d.ring, Group: group, Handler: handler, Start: start, Events: to.endpoint.Events, Control: control,
+		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: timeout,
 		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // zero must not mean the default
 		Hurry: d.hurry,
 		Log:   d.log, Metrics: d.consumed,

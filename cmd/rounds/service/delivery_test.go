@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,15 +11,19 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -218,5 +224,107 @@ func TestServeWarnsOfEndpointsForUnknownKinds(t *testing.T) {
 	}
 	if n := strings.Count(p.log.String(), "names a kind that this program does not know"); n != 1 {
 		t.Errorf("%d warnings", n)
+	}
+}
+
+// Files are delivered to beside webhooks, and endpoints of the program's own likewise; the ring knows
+// all of them as it knows webhooks.
+func TestServeDeliversToOtherEndpoints(t *testing.T) {
+	server := redistest.Start(t)
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, server), circulate.Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkers, err := NewCheckers(settings.Poller{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := accounts.NewRegistry(ring, checkers).Create(t.Context(), accounts.Account{ID: "a", Kind: "feed", Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	returns(t, ring, "a", []circulate.Message{{ID: "1", Type: "text"}, {ID: "2", Type: "image"}, {ID: "3", Type: "text"}})
+	loft := &loft{got: make(chan string, 10)}
+	directory := filepath.Join(t.TempDir(), "archive")
+	variables := map[string]string{
+		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "delivery", "ROUNDS_WEBHOOKS_FILE": writeFile(t, fmt.Sprintf(`{"endpoints":[
+			{"name":"archive","type":"file","directory":%q,"types":["text"]},{"name":"far","type":"pigeons","types":["image"]}]}`, directory)),
+	}
+	p := startWith(t, variables, Options{Sinks: []Sink{func(Tools) (sink.Type, error) { return loft, nil }}})
+	select {
+	case id := <-loft.got:
+		if id != "2" {
+			t.Errorf("the pigeons got %s", id)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the pigeons got nothing")
+	}
+	for _, name := range []string{"archive", "far"} {
+		for deadline := time.Now().Add(30 * time.Second); ; {
+			w, err := message.New(ring).Webhook(t.Context(), name)
+			if err == nil && w.Group != nil && w.Group.Pending == 0 && w.Group.Lag == 0 && w.Standing != nil && w.Standing.LastOutcome == string(sink.Delivered) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v, %v", name, w, err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+	names, err := filepath.Glob(filepath.Join(directory, "archive-*.ndjson"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("%q, %v", names, err)
+	}
+	text, err := os.ReadFile(names[0])
+	if err != nil || strings.Count(string(text), "\n") != 2 || !strings.Contains(string(text), `"id":"1"`) || !strings.Contains(string(text), `"id":"3"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if !loft.closed.Load() {
+		t.Error("the pigeons' sink is not closed")
+	}
+}
+
+// loft is a type of endpoints of a program's own, and its sink.
+type loft struct {
+	got    chan string
+	closed atomic.Bool
+}
+
+func (l *loft) Type() string { return "pigeons" }
+func (l *loft) Read(_ sink.Endpoint, r *strict.Reader) sink.Config {
+	r.Known(sink.Names()...)
+	return l
+}
+func (l *loft) Open() (delivery.Sink, error)  { return l, nil }
+func (l *loft) Prepare(context.Context) error { return nil }
+func (l *loft) Close() error                  { l.closed.Store(true); return nil }
+
+func (l *loft) Handle(_ context.Context, batch []delivery.Delivery) []error {
+	for _, d := range batch {
+		l.got <- d.Message.ID
+	}
+	return nil
+}
+
+// A type of endpoints that could not work is refused before anything starts.
+func TestOwnSinksAreJudged(t *testing.T) {
+	path := writeFile(t, `{"endpoints":[{"name":"archive","type":"file","directory":"relative"}]}`)
+	for _, c := range []struct {
+		own  Sink
+		want string
+	}{
+		{nil, "type 1 of endpoints of the program's own: is nil"},
+		{func(Tools) (sink.Type, error) { return nil, errors.New("no loft") }, "no loft"},
+		{func(Tools) (sink.Type, error) { return nil, nil }, "made no type"},
+		{func(Tools) (sink.Type, error) { return webhook.Type{}, nil }, "two types have the name webhook"},
+		{func(Tools) (sink.Type, error) { return &loft{}, nil }, "endpoints[0].directory: must be an absolute path"},
+	} {
+		s := settings.Settings{}
+		s.Delivery.WebhooksFile = path
+		if faults := webhookFaults(s, Options{Sinks: []Sink{c.own}}.withDefaults()); len(faults) != 1 || !strings.Contains(faults.Error(), c.want) {
+			t.Errorf("got %v, want %s", faults, c.want)
+		}
 	}
 }

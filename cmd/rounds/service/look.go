@@ -34,9 +34,8 @@ func Secrets(s settings.Settings, o Options, ring *circulate.Ring) (secrets.Sour
 
 // Endpoints returns the webhook endpoints that the settings name.
 func Endpoints(s settings.Settings, o Options) ([]webhook.Endpoint, error) {
-	client := newClient(s.Poller, o.withDefaults(), nil)
-	defer client.Close()
-	return readWebhooks(s.Delivery.WebhooksFile, client)
+	endpoints, err := lookAtEndpoints(s, o.withDefaults())
+	return webhook.Of(endpoints), err
 }
 
 // Webhooks returns the URLs of the endpoints that the settings name.

@@ -62,6 +62,8 @@ type Options struct {
 	Log *slog.Logger
 	// Kinds are kinds besides those that the service knows.
 	Kinds []Kind
+	// Sinks are types of endpoints besides those that the service knows.
+	Sinks []Sink
 	// Hurry, when it is closed after Run's context is done, ends what is under way at
 	// once: accounts are released, and the process reports that it leaves. Nil: there is
 	// no hurry.

@@ -34,8 +34,13 @@ func lookupIn(variables map[string]string) settings.Lookup {
 
 // read reads settings as the program of the service does.
 func read(variables map[string]string) (settings.Settings, error) {
-	lookup := lookupIn(variables)
-	return settings.Read(lookup, nil, func(s settings.Settings) error { return Validate(s, Options{Lookup: lookup}) })
+	return readWith(variables, Options{})
+}
+
+// readWith is read with more options.
+func readWith(variables map[string]string, o Options) (settings.Settings, error) {
+	o.Lookup = lookupIn(variables)
+	return settings.Read(o.Lookup, nil, func(s settings.Settings) error { return Validate(s, o) })
 }
 
 // running is a service in the background. Its log is JSON.
@@ -47,7 +52,13 @@ type running struct {
 
 func start(t *testing.T, variables map[string]string) *running {
 	t.Helper()
-	s, err := read(variables)
+	return startWith(t, variables, Options{})
+}
+
+// startWith is start with more options.
+func startWith(t *testing.T, variables map[string]string, o Options) *running {
+	t.Helper()
+	s, err := readWith(variables, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +66,8 @@ func start(t *testing.T, variables map[string]string) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, s, Options{Lookup: lookupIn(variables), Log: slog.New(slog.NewJSONHandler(&r.log, nil))})
+		o.Lookup, o.Log = lookupIn(variables), slog.New(slog.NewJSONHandler(&r.log, nil))
+		done <- Run(ctx, s, o)
 	}()
 	r.wait = sync.OnceValue(func() error { return <-done })
 	r.stop = func() error {

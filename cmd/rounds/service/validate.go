@@ -95,11 +95,9 @@ func budgetFaults(s settings.Settings) settings.Faults {
 // webhookFaults reads the endpoints to find their faults; startDelivery reads them for
 // use.
 func webhookFaults(s settings.Settings, o Options) settings.Faults {
-	client := newClient(s.Poller, o, nil)
-	defer client.Close()
-	endpoints, err := readWebhooks(s.Delivery.WebhooksFile, client)
+	endpoints, err := lookAtEndpoints(s, o)
 	if err == nil && s.API.Roles.Has(settings.RoleDelivery) {
-		err = webhook.Misplaced(context.Background(), endpoints, newSecrets(s.Poller, o).Service())
+		err = webhook.Misplaced(context.Background(), webhook.Of(endpoints), newSecrets(s.Poller, o).Service())
 	}
 	return faultsAbout(webhooksFile, "webhooks: ", err)
 }

@@ -1,0 +1,85 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/delivery/ndjson"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
+	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+)
+
+// Sink makes a type of endpoints that the service does not know. It may be called several times in
+// a process: whenever settings are validated, and whenever roles start. The tools' secrets are those
+// of endpoints.
+type Sink func(Tools) (sink.Type, error)
+
+// newSinks returns every type of endpoints. own are the program's own types.
+func newSinks(s settings.Settings, webhooks webhook.Options, own []sink.Type) (sink.Types, error) {
+	return sink.NewTypes(append([]sink.Type{
+		webhook.Type{Options: webhooks},
+		ndjson.Type{Namespace: s.Redis.Namespace, Log: webhooks.Log},
+	}, own...)...)
+}
+
+// ownSinks makes the program's own types of endpoints.
+func ownSinks(o Options, tools Tools) ([]sink.Type, error) {
+	own := make([]sink.Type, len(o.Sinks))
+	for i := range o.Sinks {
+		var err error
+		if own[i], err = makeSink(o.Sinks[i], tools); err != nil {
+			return nil, fmt.Errorf("type %d of endpoints of the program's own: %w", i+1, err)
+		}
+	}
+	return own, nil
+}
+
+// makeSink makes a type. It refuses one that would otherwise fail later, at an endpoint of it.
+func makeSink(own Sink, tools Tools) (sink.Type, error) {
+	if own == nil {
+		return nil, errors.New("is nil")
+	}
+	made, err := own(tools)
+	switch {
+	case err != nil:
+		return nil, err
+	case made == nil:
+		return nil, errors.New("made no type")
+	}
+	return made, nil
+}
+
+// readEndpoints reads the endpoints from their file. Without a file there are none. The error has
+// every fault, each with its field.
+func readEndpoints(path string, types sink.Types) ([]sink.Endpoint, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it is only read
+	return types.Read(file)
+}
+
+// lookAtEndpoints reads the endpoints of settings that are not used, to judge them or show them.
+func lookAtEndpoints(s settings.Settings, o Options) ([]sink.Endpoint, error) {
+	client := newClient(s.Poller, o, nil)
+	defer client.Close()
+	tools := Tools{Client: client, Secrets: newSecrets(s.Poller, o).Service(), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: s.Redis.Namespace}
+	own, err := ownSinks(o, tools)
+	if err != nil {
+		return nil, err
+	}
+	types, err := newSinks(s, webhook.Options{Client: client}, own)
+	if err != nil {
+		return nil, err
+	}
+	return readEndpoints(s.Delivery.WebhooksFile, types)
+}
