@@ -64,6 +64,7 @@ var mayImport = []struct {
 	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/delivery/sink", "poller/fetch", "poller/secrets"}},
 	{"poller/delivery/sink", []string{"accounts/strict", "circulate", "poller/delivery"}},
 	{"poller/delivery/ndjson", []string{"accounts/strict", "poller/delivery", "poller/delivery/sink"}},
+	{"poller/delivery/postgres", []string{"accounts/strict", "poller/delivery", "poller/delivery/sink", "poller/delivery/sqlonce", "poller/secrets"}},
 	{"poller/delivery", []string{"circulate", "circulate/group", "poller/delivery/internal/refusals"}},
 	{"poller/delivery/internal/refusals", nil},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},

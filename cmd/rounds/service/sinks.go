@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/ndjson"
+	"github.com/rounds-dev/rounds/poller/delivery/postgres"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 )
@@ -24,6 +25,7 @@ func newSinks(s settings.Settings, webhooks webhook.Options, own []sink.Type) (s
 	return sink.NewTypes(append([]sink.Type{
 		webhook.Type{Options: webhooks},
 		ndjson.Type{Namespace: s.Redis.Namespace, Log: webhooks.Log},
+		postgres.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log},
 	}, own...)...)
 }
 

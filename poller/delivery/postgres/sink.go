@@ -1,0 +1,326 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
+	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+const (
+	defaultTable = "rounds_messages"
+	connections  = 4 // of a process to the database of an endpoint
+	connectLimit = 10 * time.Second
+	wait         = 5 * time.Second // before messages are tried again while the database is away
+	retained     = 14 * 24 * time.Hour
+	pruneEvery   = time.Hour
+)
+
+// tablePattern leaves room for _applied within the 48 bytes that sqlonce allows.
+var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,39}\.)?[A-Za-z_][A-Za-z0-9_]{0,39}$`)
+
+// Type is the type postgres of endpoints.
+type Type struct {
+	Namespace string         // the ring's
+	Secrets   secrets.Source // has the URLs of the databases
+	Log       *slog.Logger
+}
+
+var _ sink.Type = Type{}
+
+// Type returns the name of the type.
+func (Type) Type() string { return "postgres" }
+
+// Read reads the fields that only databases have:
+//
+//	{"name": "crm-db", "type": "postgres", "url": {"secret": "CRM_DB"}, "table": "rounds_messages"}
+func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
+	c := config{Type: t, name: e.Name, table: defaultTable}
+	if raw := r.Take("url"); raw == nil {
+		r.Fault("url", "missing")
+	} else if ref, err := secrets.ParseRef(raw); errors.Is(err, secrets.ErrNotReference) {
+		r.Fault("url", `must be {"secret": "NAME"}, because it has a password: put it into `+secrets.ServiceEnvPrefix+"NAME")
+	} else if err != nil {
+		r.Fault("url", err.Error())
+	} else {
+		c.url = ref
+	}
+	if r.Optional("table", "a string", &c.table); !tablePattern.MatchString(c.table) {
+		r.Fault("table", "must be NAME or SCHEMA.NAME of ASCII letters, digits and underscores, at most 40 each")
+	}
+	if e.Format != sink.Plain {
+		r.Fault("format", "must be left out: rows have columns")
+	}
+	r.Known(sink.Names("url", "table")...)
+	return c
+}
+
+type config struct {
+	Type
+	name  string
+	url   secrets.Ref
+	table string
+}
+
+// Open returns the endpoint's sink.
+func (c config) Open() (delivery.Sink, error) { return &Sink{config: c}, nil }
+
+// Sink writes messages into a table. It is safe for concurrent use.
+type Sink struct {
+	config
+	dial pgconn.DialFunc // tests replace it; nil: the network
+
+	mu     sync.Mutex
+	db     *sql.DB // nil: nothing was read yet
+	once   *sqlonce.Handler
+	made   bool          // the tables exist, and old records are pruned
+	pruned chan struct{} // closed when pruning has ended
+	stop   context.CancelFunc
+	closed bool
+}
+
+var _ delivery.Sink = (*Sink)(nil)
+
+// Prepare creates the tables if they are missing. Its error is always a Later: somebody may start
+// the database, set the secret or grant the permission.
+func (s *Sink) Prepare(ctx context.Context) error {
+	_, err := s.ready(ctx)
+	return err
+}
+
+// Handle stores the messages.
+func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
+	errs := make([]error, len(batch))
+	once, err := s.ready(ctx)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	for i, err := range once.Handle(ctx, batch) {
+		errs[i] = s.harmless(err)
+	}
+	return errs
+}
+
+// Close closes the connections.
+func (s *Sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.db == nil {
+		return nil
+	}
+	if s.made {
+		s.stop()
+		<-s.pruned
+	}
+	return s.db.Close()
+}
+
+// ready returns what stores messages, once the tables exist.
+func (s *Sink) ready(ctx context.Context) (*sqlonce.Handler, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, s.later(plain("the process ends"))
+	}
+	if s.db == nil {
+		if err := s.open(ctx); err != nil {
+			return nil, s.later(err)
+		}
+	}
+	if s.made {
+		return s.once, nil
+	}
+	if err := s.once.Prepare(ctx); err != nil {
+		return nil, s.later(err)
+	}
+	if err := s.create(ctx); err != nil {
+		return nil, s.later(err)
+	}
+	s.made = true
+	s.prune(ctx)
+	return s.once, nil
+}
+
+func (s *Sink) open(ctx context.Context) error {
+	url, err := s.Secrets.Get(ctx, s.url.Name, secrets.Use{Kind: "postgres", Stays: true})
+	if err != nil {
+		return plain(err.Error()) // names the secret only
+	}
+	parsed, err := pgx.ParseConfig(url)
+	if err != nil {
+		return plain("secret " + s.url.Name + ": must be a URL as postgres://USER:PASSWORD@HOST:5432/DATABASE")
+	}
+	parsed.ConnectTimeout = connectLimit
+	if s.dial != nil {
+		parsed.DialFunc = s.dial
+	}
+	db := stdlib.OpenDB(*parsed)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	once, err := sqlonce.New(db, sqlonce.PostgreSQL, s.insert, sqlonce.Options{Table: s.table + "_applied"})
+	if err != nil {
+		_ = db.Close() // it has not connected
+		return err
+	}
+	s.db, s.once = db, once
+	return nil
+}
+
+// prune starts to remove old records, until Close.
+func (s *Sink) prune(ctx context.Context) {
+	pruning, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop, s.pruned = stop, make(chan struct{})
+	log := cmp.Or(s.Log, slog.New(slog.DiscardHandler)).With("endpoint", s.name)
+	go func() {
+		defer close(s.pruned)
+		_ = s.once.PruneEvery(pruning, pruneEvery, retained, func(_ int64, err error) { // its arguments are right
+			if err != nil {
+				log.Warn("old records were not removed; trying again in an hour", "error", reason(err))
+			}
+		})
+	}()
+}
+
+// quoted is the table's name in quotes.
+func (s *Sink) quoted() string { return `"` + strings.ReplaceAll(s.table, ".", `"."`) + `"` }
+
+// create creates the table. Who may not create one may use one that is there.
+func (s *Sink) create(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, "SELECT FROM "+s.quoted()+" LIMIT 0")
+	if stateOf(err) != "42P01" { // undefined table
+		return err
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
+	for _, statement := range []string{
+		"SELECT pg_advisory_xact_lock(hashtextextended('rounds sink " + s.table + "', 0))", // IF NOT EXISTS alone fails if two processes do it at once
+		"CREATE TABLE IF NOT EXISTS " + s.quoted() + ` (
+			seq     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+			id      text NOT NULL,
+			account text NOT NULL,
+			kind    text NOT NULL,
+			message text NOT NULL,
+			type    text NOT NULL,
+			time    timestamptz,
+			data    json NOT NULL,
+			handle  text NOT NULL,
+			stored  timestamptz NOT NULL DEFAULT now())`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// insert writes the row of a message.
+func (s *Sink) insert(ctx context.Context, tx *sql.Tx, d delivery.Delivery) error {
+	at := sql.NullTime{Time: d.Message.Time, Valid: !d.Message.Time.IsZero()}
+	data := cmp.Or(string(d.Message.Data), "null")
+	_, err := tx.ExecContext(ctx, "INSERT INTO "+s.quoted()+" (id, account, kind, message, type, time, data, handle) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+		sink.Key(s.Namespace, d), text(d.Account), text(d.Kind), text(d.Message.ID), text(d.Message.Type), at, data, d.Handle)
+	if state := stateOf(err); strings.HasPrefix(state, "22") || state == "54000" { // the value can never be in the table, whoever tries
+		return &delivery.Dead{Err: reason(err)}
+	}
+	return err
+}
+
+// text returns a text that PostgreSQL can have.
+func text(of string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(of, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// harmless returns an error without what a driver says of the connection.
+func (s *Sink) harmless(err error) error {
+	var later *delivery.Later
+	var dead *delivery.Dead
+	switch {
+	case err == nil, errors.Is(err, delivery.ErrHeld), errors.As(err, &dead):
+		return err
+	case errors.As(err, &later):
+		return &delivery.Later{After: later.After, Target: cmp.Or(later.Target, s.name), Err: reason(err)}
+	case stateOf(err) == "": // the end of the commit is unknown: no message is to blame
+		return s.later(err)
+	}
+	return reason(err)
+}
+
+func (s *Sink) later(err error) error {
+	return &delivery.Later{After: wait, Target: s.name, Err: reason(err)}
+}
+
+// reason returns what went wrong without the address, the user and the values of the statement.
+func reason(err error) error {
+	var known plain
+	if errors.As(err, &known) {
+		return known
+	}
+	var answered *pgconn.PgError
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	switch {
+	case errors.As(err, &answered):
+		return errors.New("postgres: refused with " + answered.Code + ": " + conditions(answered.Code))
+	case errors.As(err, &connecting), errors.As(err, &network):
+		return errors.New("postgres: the database cannot be reached")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return errors.New("postgres: the database did not answer in time")
+	}
+	return errors.New("postgres: the connection broke")
+}
+
+// conditions names the commonest SQLSTATEs of
+// https://www.postgresql.org/docs/current/errcodes-appendix.html.
+func conditions(code string) string {
+	switch code {
+	case "28P01", "28000":
+		return "the user or the password is wrong"
+	case "3D000":
+		return "the database does not exist"
+	case "42501":
+		return "the user lacks a privilege"
+	case "42703", "42804", "42P10":
+		return "the table has other columns"
+	case "53300":
+		return "there are too many connections"
+	case "57P01", "57P03":
+		return "the server starts or stops"
+	}
+	return "see the table of PostgreSQL's error codes"
+}
+
+// plain is an error of ours, which may be shown.
+type plain string
+
+func (p plain) Error() string { return string(p) }
+
+func stateOf(err error) string {
+	var answered *pgconn.PgError
+	if errors.As(err, &answered) {
+		return answered.Code
+	}
+	return ""
+}
