@@ -19,10 +19,12 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/testing/faketime"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/sinktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The suite runs without the race detector, which sees batches at once in TestBatchesShareAFile.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestSuite")) }
 
 var errKilled = errors.New("the process is dead")
 

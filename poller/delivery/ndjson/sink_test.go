@@ -5,7 +5,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -116,6 +118,31 @@ func TestOnlyFilesOfTheDeadAreRecovered(t *testing.T) {
 	}
 	if len(lines) != 4 || lines["1"] != 1 || lines["2"] != 1 || lines["3"] != 1 {
 		t.Errorf("got %v", lines)
+	}
+}
+
+// Batches that come at once share a file, while others are finished by size.
+func TestBatchesShareAFile(t *testing.T) {
+	p := newPlace(t)
+	p.settings = Settings{MaxBytes: 2000}
+	s := p.Open(t)
+	if err := s.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 5 {
+				handled(t, s, sinktest.Message(strconv.Itoa(i), n))
+			}
+		})
+	}
+	all.Wait()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := len(p.Stored(t)); n != 40 {
+		t.Errorf("%d lines", n)
 	}
 }
 
