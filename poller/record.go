@@ -34,8 +34,8 @@ type record struct {
 	hold     time.Duration // how long its calls are held, by what the checker knows; zero: not at all
 	remember Remember      // how the account remembers its messages
 	subject  activity.Subject
-	pace     pace          // of its held calls, across claims
-	told     atomic.Int64  // how long the third party last said that it will hold the next call; 0: it did not say
+	pace     pace         // of its held calls, across claims
+	told     atomic.Int64 // how long the third party last said that it will hold the next call; 0: it did not say
 	limits   atomic.Pointer[recordLimits]
 	fault    string // why the record cannot be used; empty: it can
 	unknown  string // what this version does not know, but a newer one may; empty: nothing

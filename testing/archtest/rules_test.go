@@ -116,6 +116,7 @@ var mayOpen = map[string][]string{
 	"accounts/budget":         {"Notices"},
 	"accounts/concern":        {"Endpoints", "Notices", "Silences"},
 	"accounts/history":        {"Series"},
+	"accounts/activity":       {"Activity"},
 	"accounts/job":            {"Jobs"},
 	"accounts/maintenance":    {"Maintenance"},
 	"accounts/problem":        {"Notices"},

@@ -64,4 +64,3 @@ func TestChartsOfATimeNobodyKnows(t *testing.T) {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }
-
