@@ -320,7 +320,7 @@ func TestOpenAPI(t *testing.T) {
 		"/v1/accounts/{id}/resume": "post", "/v1/accounts/{id}/nudge": "post", "/v1/accounts:import": "post",
 		"/v1/accounts/{id}/schedule": "get", "/v1/parked": "get", "/v1/parked:revive": "post",
 		"/v1/kinds": "get", "/v1/accounts:count": "get", "/v1/accounts:nudge": "post", "/v1/accounts:retry": "post", "/v1/accounts:set": "post", "/v1/accounts:pause": "post", "/v1/accounts:resume": "post", "/v1/accounts:delete": "post",
-		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/stats": "get", "/v1/audit": "get", "/v1/law": "get", "/v1/system": "get", "/v1/concerns": "get", "/v1/audit:repair": "post", "/v1/backup": "get", "/v1/reshard": "get post", "/v1/reshard:finish": "post", "/v1/reshard:abort": "post",
+		"/v1/accounts:export": "get", "/v1/messages": "get", "/v1/messages:search": "get", "/v1/stats": "get", "/v1/audit": "get", "/v1/law": "get", "/v1/system": "get", "/v1/concerns": "get", "/v1/audit:repair": "post", "/v1/backup": "get", "/v1/reshard": "get post", "/v1/reshard:finish": "post", "/v1/reshard:abort": "post",
 		"/v1/activity": "get", "/v1/history": "get", "/v1/problems": "get", "/v1/jobs": "get", "/v1/jobs/{id}": "get", "/v1/jobs/{id}/stop": "post", "/v1/jobs/{id}/resume": "post", "/v1/jobs/{id}/undo": "post",
 		"/v1/accounts/{id}/sends": "post", "/v1/accounts/{id}/conversations": "get", "/v1/sends": "get", "/v1/sends/{id}": "get", "/v1/sends/{id}/cancel": "post", "/v1/sends/{id}/retry": "post", "/v1/sends/{id}/resolve": "post",
 		"/healthz": "get", "/readyz": "get",
