@@ -320,6 +320,7 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 	if out := u.run("messages", "tail", "--from", "start", "--limit", "1", "--json"); json.Unmarshal([]byte(out), &found) != nil {
 		u.Fatalf("a message: %s", out)
 	}
+	u.run("messages", "search", "a", "--limit", "1")
 	u.run("messages", "save", fmt.Sprintf("%d:%s", found.Shard, found.Position), "--to", u.TempDir())
 	u.run("messages", "tail", "--group", "audit", "--from", "start", "--limit", "1")
 	u.run("groups", "list")
