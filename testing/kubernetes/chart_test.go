@@ -247,7 +247,7 @@ func find(t *testing.T, all []object, name string) object {
 
 func TestSpoiledObjectsAreFound(t *testing.T) {
 	t.Parallel()
-	all := rendered(t)
+	all, versions := rendered(t), judges(t)
 	deployment, scaled := find(t, all["default"], "Deployment rounds-poller"), find(t, all["keda"], "ScaledObject rounds-poller")
 	for _, c := range []struct {
 		name  string
@@ -267,7 +267,7 @@ func TestSpoiledObjectsAreFound(t *testing.T) {
 	} {
 		o := copied(t, c.of)
 		c.spoil(o)
-		for version, j := range judges(t) {
+		for version, j := range versions {
 			if j.fault(o) == nil {
 				t.Errorf("%s is not found by the schemas of %s", c.name, version)
 			}
