@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,7 +98,19 @@ func (s shop) Check(ctx context.Context, r poller.Request) (poller.Result, error
 		return poller.Result{}, nil
 	}
 	data, err := json.Marshal(map[string]string{"text": "an order of " + strings.TrimPrefix(at.Path, "/")})
-	return poller.Result{Cursor: []byte("1"), Messages: []poller.Message{{ID: "1", Type: "text", Time: time.Now(), Data: data}}}, err
+	found := poller.Result{Cursor: []byte("1")}
+	for n := range orders(at) {
+		found.Messages = append(found.Messages, poller.Message{ID: strconv.Itoa(n), Type: "text", Time: time.Now(), Data: data})
+	}
+	return found, err
+}
+
+// orders is how many messages the first check of an address finds.
+func orders(at *url.URL) int {
+	if at.Path == "/loud" {
+		return 100
+	}
+	return 1
 }
 
 func shopAddress(config json.RawMessage) *url.URL {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
@@ -60,6 +62,8 @@ var tasks = []struct {
 	{"a killed replica, followed", (*shift).killed},
 	{"the messages of one account", (*shift).messagesOfOne},
 	{"the cadence of 200 accounts, changed and undone", (*shift).cadences},
+	{"whether there is a backup", (*shift).backup},
+	{"the noisiest account, stopped", (*shift).noisiest},
 }
 
 // TestTasks has people do every task in at most mostActions actions. By day, there are 3,000 accounts, and
@@ -377,6 +381,36 @@ func (s *shift) cadences() {
 	}
 }
 
+// backup finds out when the last backup was taken.
+func (s *shift) backup() {
+	s.must(s.scene.Calls.Backup(s.Context(), false, io.Discard))
+	s.begins()
+	s.choose(`nav a[href="/administration"]`)
+	s.appears("#live-backup .badge")
+	s.appears("#live-backup time")
+	s.ends()
+}
+
+// noisiest pauses the account that brings the most messages. Replicas tell each minute what they found.
+func (s *shift) noisiest() {
+	id := s.named("noisy")
+	s.until("the charts have the account", func() bool {
+		_, text := processes.Get(s, s.scene.URL+"/charts", scene.Token)
+		return strings.Contains(text, id)
+	})
+	s.begins()
+	s.choose(`nav a[href="/charts"]`)
+	s.choose(`[aria-labelledby=noisiest-title] button[value="` + id + `"]`)
+	s.at("/account")
+	s.appears("#live-head .badge.paused")
+	s.ends()
+	if s.err == nil {
+		if a := s.account(id).State; a.Place != circulate.Parked || a.Reason != "paused" {
+			s.Errorf("the account is %s, %q", a.Place, a.Reason)
+		}
+	}
+}
+
 // open starts the service, and waits until the accounts were checked and those that fail are summed up.
 func (o *office) open(t *testing.T) {
 	t.Helper()
@@ -412,10 +446,12 @@ func (o *office) open(t *testing.T) {
 	s.adds("slow-2", "feed", "every 1h", "http://slow.example/feeds/2")
 	for i := range len(ways) {
 		s.adds(fmt.Sprintf("news-%d", i), "feed", "every 1h", fmt.Sprintf("http://press.example/feeds/%d", i))
+		s.number = i
+		s.adds(s.named("noisy"), "shop", "every 1h", "http://shops.example/loud")
 	}
 	// An import spreads its accounts over their cadence.
 	nudged, err := o.scene.Calls.Bulk(t.Context(), accounts.Bulk{Action: accounts.NudgeAll, Selector: accounts.Selector{Kinds: []string{"shop"}}, Rate: accounts.MaxReviveRate}, func(api.BulkProgress) {})
-	if s.must(err); nudged.Changed != taskAccounts {
+	if s.must(err); nudged.Changed != taskAccounts+len(ways) { // the noisy ones too
 		t.Fatalf("%d accounts are nudged: %+v", nudged.Changed, nudged)
 	}
 	s.until("all accounts are checked", func() bool {
