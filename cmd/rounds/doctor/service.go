@@ -142,6 +142,7 @@ func advices() map[concern.Code]advice {
 		concern.VersionsDiffer: {"replicas", ""},
 		concern.TrailLost:      {"replicas", "look for \"an entry of the trail stands in the log alone\" in the log of {subject}: it has them, and why they could not be kept; a day after the last one this is over"},
 		concern.ClockStepped:   {"replicas", "have the clock of Redis' machine set by NTP"},
+		concern.BackupOld:      {"redis", "take one with rounds backup"},
 		concern.RedisMemory:    {"redis", "raise Redis' maxmemory, or keep less: ROUNDS_MESSAGE_RETENTION"},
 
 		concern.WebhookDisabled: {"groups", "see rounds webhooks list"},

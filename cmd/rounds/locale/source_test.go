@@ -213,7 +213,7 @@ var stored = []string{"poller/fetch", "poller/checkers/feed"}
 var kinds = []string{
 	"accounts/concern",
 	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap", "poller/checkers/telegram",
-	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
+	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/ndjson", "poller/delivery/postgres", "poller/delivery/sink", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
 }
 
 // faults are the functions that make a kind's faults.
@@ -228,6 +228,8 @@ var unspoken = []string{
 	"box: must hold 1 to %d bytes, not %d",
 	"box: seal: %w",
 	"must have an example",
+	"made no type",
+	"type %d of endpoints of the program's own: %w",
 	"must have choices if it is a choice, and only then",
 	"must say that it refers to secrets if it does, and only then",
 	"kind %s: field %q: %s",

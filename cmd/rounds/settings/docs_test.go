@@ -57,6 +57,9 @@ func TestDeploymentsNameOnlySettings(t *testing.T) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		if strings.HasSuffix(path, ".tpl") || strings.HasSuffix(path, ".schema.json") {
+			return nil // testing/kubernetes judges what they name
+		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
