@@ -174,13 +174,6 @@ func (s *Sheet) cut(most [parts]int, marks int) {
 	s.Marks = s.Marks[max(0, len(s.Marks)-marks):]
 }
 
-// clone returns a copy that shares nothing with the sheet.
-func (s *Sheet) clone() *Sheet {
-	c := &Sheet{}
-	c.Add(s)
-	return c
-}
-
 // rowsOf returns how many rows shards have, and shardRow the row of one.
 func rowsOf(shards int) int { return min(shards, mostRows) }
 

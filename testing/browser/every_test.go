@@ -71,14 +71,19 @@ func (h *hands) addresses() map[string]string {
 	})
 	_, err = h.scene.Calls.SkipWebhook(h.t.Context(), refusing, api.WebhookSkipRequest{Account: h.refusals().Standing.Waiting[0].Account})
 	h.must(err)
-	letters, err := h.scene.Calls.Dead(h.t.Context(), client.DeadQuery{Group: refusingGroup, Limit: 1})
-	h.must(err)
-	if len(found.Messages) == 0 || len(jobs.Jobs) == 0 || len(letters.Dead) == 0 {
-		h.t.Fatalf("there is no message, job or dead letter to look at: %d, %d, %d", len(found.Messages), len(jobs.Jobs), len(letters.Dead))
+	var dead []api.DeadLetter
+	h.until("what was skipped is a dead letter", func() bool {
+		letters, err := h.scene.Calls.Dead(h.t.Context(), client.DeadQuery{Group: refusingGroup, Limit: 1})
+		h.must(err)
+		dead = letters.Dead
+		return len(dead) > 0
+	})
+	if len(found.Messages) == 0 || len(jobs.Jobs) == 0 {
+		h.t.Fatalf("there is no message or job to look at: %d, %d", len(found.Messages), len(jobs.Jobs))
 	}
 	m := found.Messages[0]
 	all["/message"] = "/message?at=" + url.QueryEscape(fmt.Sprintf("%d:%s", m.Shard, m.Position))
 	all["/job"] = "/job?id=" + url.QueryEscape(jobs.Jobs[0].ID)
-	all["/delivery/letter"] = "/delivery/letter?id=" + url.QueryEscape(letters.Dead[0].DeadID)
+	all["/delivery/letter"] = "/delivery/letter?id=" + url.QueryEscape(dead[0].DeadID)
 	return all
 }

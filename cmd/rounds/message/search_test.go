@@ -3,6 +3,7 @@ package message
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ func TestSearchMeetsEveryMessageOnce(t *testing.T) {
 		if err != nil || len(found) < 43 {
 			t.Errorf("of one account: %d, %v", len(found), err)
 		}
-		if _, err := r.Search(Position{}, "", time.Time{}); err != accounts.ErrCursor {
+		if _, err := r.Search(Position{}, "", time.Time{}); !errors.Is(err, accounts.ErrCursor) {
 			t.Errorf("a position of another ring: %v", err)
 		}
 	})
