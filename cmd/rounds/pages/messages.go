@@ -114,6 +114,8 @@ type messages struct {
 	Newer  string `json:"-"`
 	Some   bool   `json:"-"` // a filter leaves messages out
 	Filter string `json:"-"` // the filter as a query of the API
+
+	Search *messageSearch `json:"-"` // nil: the page needs no search
 }
 
 // Blank returns an empty message, from which a script makes rows.
@@ -133,6 +135,19 @@ func messagesPage() *page {
 			}
 		}
 		m.Filter, m.Some = filter.Encode(), len(filter) > 0
+		searches := false
+		for _, name := range searchedMessages() {
+			if value := v.Query(name); value != "" {
+				filter.Set(name, value)
+				searches = true
+			}
+		}
+		if searches {
+			if err := m.search(v, filter); err != nil {
+				return nil, err
+			}
+			return m, nil
+		}
 		before, after := v.Query("before"), v.Query("after")
 		if after != "" {
 			q.Set("after", after)

@@ -1,12 +1,12 @@
 // The live tail: messages as they come, put in front. Stopped, it notes the last position, and
 // goes on from there, so that none is missed. So it does while a message is open. What a message holds
-// is shown as text alone.
+// is shown as text alone. A search goes on until its page is full.
 import { hold, rests } from "./still.js";
 import { showTimes } from "./time.js";
 
 const rows = document.getElementById("rows"), row = document.getElementById("row"), button = document.getElementById("tail");
 const kept = 500; // rows on the page, so that it stays quick
-let after = rows.dataset.after, stopped = false, source = null, waiting = [];
+let after = rows?.dataset.after, stopped = false, source = null, waiting = [];
 const opened = () => rows.querySelector("details[open]") !== null;
 
 if (button) {
@@ -20,6 +20,26 @@ if (button) {
   addEventListener("pagehide", close);
   turn();
 }
+
+// goOn appends what a search finds further back. Without an answer the link to go on stays.
+async function goOn() {
+  const none = document.getElementById("none");
+  for (let more = document.getElementById("more"); more?.dataset.more; ) {
+    const reply = await fetch(more.dataset.more);
+    if (!reply.ok) return;
+    const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+    const next = page.getElementById("more"), found = page.getElementById("rows");
+    if (!next || !found) return;
+    showTimes(found);
+    showTimes(next);
+    rows.append(...found.children);
+    none.replaceChildren(...page.getElementById("none").childNodes);
+    none.hidden = rows.children.length > 0;
+    more.replaceWith(next);
+    more = next;
+  }
+}
+if (rows) goOn();
 
 function turn() {
   const stops = stopped || opened();
