@@ -16,7 +16,7 @@ const (
 	refusingGroup = "webhook." + refusing
 )
 
-// messages filters the messages, stops the page, and goes on without a gap.
+// messages filters the messages, stops the page, goes on without a gap, and searches for a text.
 func (h *hands) messages() {
 	ids := func() string {
 		return h.shows(`[...document.querySelectorAll("#rows [data-f=id]")].map((e) => e.textContent)`)
@@ -49,6 +49,13 @@ func (h *hands) messages() {
 	h.standStill(ids, find)
 	h.goes(`#rows li [data-f=at]`, "/message")
 	h.reads(`main`, "opened")
+	h.named()
+	h.open("/messages")
+	h.writes(`#f-text`, "STOPPED-1")
+	h.goes(`form.filters button`, "/messages")
+	if shown := ids(); shown != "stopped-1" {
+		h.t.Errorf("the search shows the messages %s", shown)
+	}
 	h.named()
 }
 
