@@ -34,6 +34,9 @@ type fixture struct {
 
 	mu    sync.Mutex
 	ended []Job
+
+	states map[State]int // as the processes saw them last
+	failed int           // steps
 }
 
 func newFixture(t *testing.T, server circulate.Server) *fixture {
@@ -53,6 +56,14 @@ func (f *fixture) process(server circulate.Server) (*circulate.Ring, *accounts.R
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.ended = append(f.ended, j)
+	}, Looked: func(states map[State]int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.states = states
+	}, Failed: func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.failed++
 	}})
 }
 
@@ -550,6 +561,9 @@ func TestJobsAreBounded(t *testing.T) {
 			t.Errorf("%+v", jobs)
 		}
 		stop()
+		if len(f.states) != 1 || f.states[Ended] != 50 || f.failed != 0 {
+			t.Errorf("%v, %d steps failed", f.states, f.failed)
+		}
 		time.Sleep(endedFor)
 		f.work(f.jobs)
 		if jobs, err := f.jobs.List(t.Context(), anna); err != nil || len(jobs) != 0 {
@@ -608,4 +622,27 @@ func TestBoundJobs(t *testing.T) {
 	if got := reasons(j.Unchanged); j.Changed != 0 || got != "refused 4" {
 		t.Errorf("%+v: %s", j, got)
 	}
+}
+
+// A step that failed is counted and tried again.
+func TestFailedStep(t *testing.T) {
+	faketime.Redis(t, func(t *testing.T, server *connect.Embedded) {
+		faulty := &faketime.Faulty{Server: server}
+		f := newFixture(t, server)
+		f.fill(30)
+		_, _, worker := f.process(faulty)
+		id := f.start(Order{Action: accounts.PauseAll}).ID
+		cut := false
+		faulty.Set(func(s faketime.Step) faketime.Fate {
+			if s.At == faketime.Call && !cut && slices.Contains(s.Args, any(circulate.ReasonPaused)) {
+				cut = true
+				return faketime.NotDone
+			}
+			return faketime.Healthy
+		})
+		f.work(worker)
+		if j := f.get(id); j.State != Ended || j.Changed != 30 || f.failed != 1 || f.states[Running] != 1 {
+			t.Errorf("%+v, %d steps failed, %v", j, f.failed, f.states)
+		}
+	})
 }

@@ -24,6 +24,12 @@ type Options struct {
 	Log *slog.Logger // nil: no log
 	// Ended is called when this process has ended or stopped a job.
 	Ended func(context.Context, Job)
+	// Looked is called each time when this process has read all jobs to see which need it, with
+	// the number of jobs in each state. Other states have none.
+	Looked func(map[State]int)
+	// Failed is called when a step of a job failed here. The job is not given up: the step is
+	// tried again.
+	Failed func()
 }
 
 // Jobs is the jobs of a ring's namespace. It is safe for concurrent use.
@@ -43,6 +49,12 @@ func New(ring *circulate.Ring, registry *accounts.Registry, o Options) *Jobs {
 	}
 	if o.Ended == nil {
 		o.Ended = func(context.Context, Job) {}
+	}
+	if o.Looked == nil {
+		o.Looked = func(map[State]int) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func() {}
 	}
 	return &Jobs{store: document.Of(ring).Jobs(), registry: registry, options: o, who: circulate.NewReplica(), ordered: make(chan struct{}, 1), mostUndo: MostUndo}
 }

@@ -53,12 +53,14 @@ func (s *Jobs) turn(ctx context.Context, work *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	busy := 0
+	busy, states := 0, make(map[State]int)
 	for i := range all {
+		states[all[i].State]++
 		if all[i].active() && now.Before(all[i].Until) {
 			busy++
 		}
 	}
+	s.options.Looked(states)
 	for i := len(all) - 1; i >= 0; i-- { // the oldest first
 		j := all[i]
 		switch {
@@ -155,6 +157,7 @@ func (r *runner) run(ctx context.Context) {
 		}
 		pause := min(time.Since(began), longRest)
 		if err != nil {
+			r.jobs.options.Failed()
 			pause = longRest
 		}
 		rest(ctx, pause)

@@ -212,6 +212,7 @@ func (s *Server) RunJobs(ctx context.Context) error { return s.jobs.Run(ctx) }
 // jobEnded adds the result of a job to the trail, in the name of whoever ordered it, and has charts
 // point to it.
 func (s *Server) jobEnded(ctx context.Context, j job.Job) {
+	s.options.JobMetrics.ended(j)
 	action := string(j.Action) + "-accounts"
 	if j.Undoes != "" {
 		action = "undo-job"

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/accounts/job"
@@ -143,5 +146,43 @@ func TestJobsNeedTheRoleOfTheirAction(t *testing.T) {
 		if c.want == 0 && (err != nil || got.State != job.Stopped) || c.want != 0 && (refused == nil || refused.Status != c.want) {
 			t.Errorf("%s: %+v, %v", c.who.Name, got, err)
 		}
+	}
+}
+
+func TestJobMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := NewJobMetrics(registry)
+	f := newFixture(t, func(o *Options) { o.JobMetrics = m })
+	f.add("a-1")
+	f.worked(f.ordered("/v1/accounts:pause?all=true&job=true").ID)
+	m.looked(map[job.State]int{job.Running: 2, job.Ended: 7})
+	m.ended(job.Job{State: job.Stopped, Unknown: 3})
+	m.ended(job.Job{State: job.Ended, Unknown: 3})
+	m.failed()
+	want := `# TYPE rounds_job_steps_failed_total counter
+rounds_job_steps_failed_total 1
+# TYPE rounds_jobs gauge
+rounds_jobs{state="ended"} 7
+rounds_jobs{state="running"} 2
+rounds_jobs{state="stopped"} 0
+rounds_jobs{state="stopping"} 0
+# TYPE rounds_jobs_done_total counter
+rounds_jobs_done_total{result="ended"} 1
+rounds_jobs_done_total{result="stopped"} 1
+rounds_jobs_done_total{result="unknown"} 1
+`
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, family := range families {
+		family.Help = nil
+		if _, err := expfmt.MetricFamilyToText(&got, family); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got.String() != want {
+		t.Error(got.String())
 	}
 }

@@ -84,6 +84,7 @@ type Options struct {
 
 	Callbacks       *callback.Receiver // receives WeCom's calls, open to all; nil: there are no such routes
 	CallbackMetrics *CallbackMetrics   // counts the calls; nil: they are not counted
+	JobMetrics      *JobMetrics        // counts jobs; nil: they are not counted
 	Hubs            *callback.Hubs     // receives the calls of WebSub hubs, open to all; nil: there are no such routes
 
 	// Trail records who changed what. Nil: New makes one of the usual length that logs to
@@ -123,6 +124,9 @@ func (o Options) withDefaults() Options {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Keys == nil {
 		o.Keys = key.NewKeyring(o.Ring, o.Log)
+	}
+	if o.JobMetrics == nil {
+		o.JobMetrics = NewJobMetrics(nil)
 	}
 	o.Version = cmp.Or(o.Version, "dev")
 	o.DeadAfter = cmp.Or(o.DeadAfter, 10*time.Second)
@@ -184,7 +188,7 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.jobs = job.New(o.Ring, o.Registry, job.Options{Log: s.options.Log, Ended: s.jobEnded})
+	s.jobs = job.New(o.Ring, o.Registry, job.Options{Log: s.options.Log, Ended: s.jobEnded, Looked: s.options.JobMetrics.looked, Failed: s.options.JobMetrics.failed})
 	s.logins, s.mailboxes = s.newLogins(), s.newMailboxes()
 	s.closing, s.close = context.WithCancelCause(context.Background())
 	change, err := s.Update(s.options.Token, s.options.Callbacks)

@@ -87,6 +87,7 @@ func programMetrics(t *testing.T) metricBook {
 	keep.NewMetrics(b)
 	webhook.NewMetrics(b)
 	api.NewCallbackMetrics(b)
+	api.NewJobMetrics(b)
 	wecomkf.Counting(credential.Of(ring), b)
 	oauth.Counting(credential.Of(ring), b)
 	countRing(b, ring)

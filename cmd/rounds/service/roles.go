@@ -168,7 +168,7 @@ func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 		}
 		options.Kinds, options.Try = kindsOf(checkers), tryWith(checkers, s.Poller.CheckTimeout, options.Log)
 		options.Sending, options.Files, options.FileLinks = sendingOf(checkers), filesFor(keeper, o, checkers), s.Keeping.Links
-		options.Reload, options.CallbackMetrics = reload.reload, api.NewCallbackMetrics(registry)
+		options.Reload, options.CallbackMetrics, options.JobMetrics = reload.reload, api.NewCallbackMetrics(registry), api.NewJobMetrics(registry)
 		if s.API.PublicURL != "" {
 			options.Hubs = callback.NewHubs(ring, subscriptionIn)
 		}
