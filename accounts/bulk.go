@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,6 +75,10 @@ type Bulk struct {
 	Selector Selector
 	All      bool // select every account; an empty selector is refused without it
 	DryRun   bool // only count
+
+	// Reasons is called at the end, even if that is an error, with why accounts needed no
+	// change or left meanwhile: Unchanged of the result is their sum. Nil: nobody asks.
+	Reasons func(Reasons)
 
 	Rate float64 // with NudgeAll and RetryAll: how many accounts become due in a second; 0 means NudgeRate
 
@@ -166,6 +171,16 @@ type bulkWalk struct {
 	nudged   atomic.Int64 // accounts that got a due time
 	bounded  bool         // the walk looks at a limited number of accounts
 	left     atomic.Int64 // how many it may still look at, if it is bounded
+
+	mu      sync.Mutex // guards reasons
+	reasons Reasons
+}
+
+// unchanged adds the reasons of accounts that a step did not change.
+func (w *bulkWalk) unchanged(reasons Reasons) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reasons = w.reasons.Plus(reasons)
 }
 
 // errEnough ends a bounded walk that has looked at as many accounts as it may.
@@ -186,6 +201,9 @@ func (w *bulkWalk) run(ctx context.Context, report func(Progress) error) (Progre
 		}
 	}()
 	sum := w.collect(report, fail)
+	if w.Reasons != nil {
+		w.Reasons(w.reasons)
+	}
 	if err := context.Cause(ctx); err != nil {
 		return sum, fmt.Errorf("%s stopped: %w", w.Action, err)
 	}
@@ -267,6 +285,7 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 	}
 	planned := w.registry.plan(ctx, &w.Bulk, chosen, now)
 	did.Unchanged = did.Matched - len(planned.Changes)
+	w.unchanged(planned.Reasons)
 	if len(planned.Changes) == 0 {
 		return did, nil
 	}
@@ -284,6 +303,7 @@ func (w *bulkWalk) step(ctx context.Context, shard int, ids []string) (Progress,
 	switch {
 	case err == nil:
 		did.Unchanged += left
+		w.unchanged(done.Reasons)
 	case circulate.Unknown(err):
 		did.Unknown = left
 	default:

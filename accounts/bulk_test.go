@@ -89,8 +89,12 @@ func TestBulk(t *testing.T) {
 		if got, want := mustBulk(t, r, Bulk{Action: PauseAll, Selector: plain}), (Progress{Seen: n, Matched: half, Changed: half - 2, Unchanged: 2}); got != want {
 			t.Errorf("pause: %+v, want %+v", got, want)
 		}
-		if got := mustBulk(t, r, Bulk{Action: PauseAll, Selector: plain}); got.Changed != 0 || got.Unchanged != half {
-			t.Errorf("pause again: %+v", got)
+		for _, dryRun := range []bool{true, false} {
+			var why Reasons
+			got := mustBulk(t, r, Bulk{Action: PauseAll, Selector: plain, DryRun: dryRun, Reasons: func(all Reasons) { why = all }})
+			if got.Changed != 0 || got.Unchanged != half || why.Sum() != half || why[WhyPaused].Count != half-2 || why[WhyParked].Count != 2 || len(why[WhyParked].Examples) != 2 {
+				t.Errorf("pause again: %+v, %v", got, why)
+			}
 		}
 		for _, c := range []struct {
 			s    Selector

@@ -33,8 +33,8 @@ func TestBulk(t *testing.T) {
 	for _, c := range []struct{ method, path, want string }{
 		{"POST", "/v1/accounts:pause?prefix=a-&dry_run=true", `{"summary":{"seen":4,"matched":2,"changed":2,"unchanged":0,"failed":0,"unknown":0}}`},
 		{"POST", "/v1/accounts:pause?prefix=a-&label=n%3D1", `{"summary":{"seen":4,"matched":1,"changed":1,"unchanged":0,"failed":0,"unknown":0}}`},
-		{"POST", "/v1/accounts:pause?prefix=a-&prefix=b%2F%C3%BC&kind=plain", `{"summary":{"seen":4,"matched":3,"changed":2,"unchanged":1,"failed":0,"unknown":0}}`},
-		{"POST", "/v1/accounts:resume?all=true", `{"summary":{"seen":4,"matched":4,"changed":3,"unchanged":1,"failed":0,"unknown":0}}`},
+		{"POST", "/v1/accounts:pause?prefix=a-&prefix=b%2F%C3%BC&kind=plain", `{"summary":{"seen":4,"matched":3,"changed":2,"unchanged":1,"failed":0,"unknown":0},"reasons":[{"reason":"paused","count":1,"examples":["a-2"]}]}`},
+		{"POST", "/v1/accounts:resume?all=true", `{"summary":{"seen":4,"matched":4,"changed":3,"unchanged":1,"failed":0,"unknown":0},"reasons":[{"reason":"active","count":1,"examples":["b-1"]}]}`},
 		{"POST", "/v1/accounts:nudge?id=a-1&id=b%2F%C3%BC&rate=0.5", `{"summary":{"seen":2,"matched":2,"changed":2,"unchanged":0,"failed":0,"unknown":0}}`},
 		{"POST", "/v1/accounts:delete?state=active&label=n%3D0", `{"summary":{"seen":4,"matched":1,"changed":1,"unchanged":0,"failed":0,"unknown":0}}`},
 	} {

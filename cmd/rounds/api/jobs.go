@@ -47,7 +47,7 @@ type Job struct {
 	Undone    string    `json:"undone,omitempty" doc:"The job that takes it back, or did."`
 }
 
-// JobReason is the accounts that a job did not change for one reason.
+// JobReason is the accounts that a job, or another change of many, did not change for one reason.
 type JobReason struct {
 	Reason   string   `json:"reason" enum:"paused,parked,active,same,refused,gone,changed" doc:"paused: it is paused. parked: it is parked for a reason that is not selected. active: it circulates. same: it has these values already. refused: its record would not be valid. gone: it was deleted meanwhile. changed: somebody else changed it meanwhile."`
 	Count    int      `json:"count" doc:"How many accounts."`
@@ -151,7 +151,7 @@ func jobOf(j *job.Job) Job {
 	out := Job{
 		ID: j.ID, Action: j.Action, Undoes: j.Undoes, Select: j.Select, By: j.By,
 		State: j.State, Share: j.Share(), Created: j.Created.UTC(), Ended: inUTC(j.Ended),
-		Seen: j.Seen, Matched: j.Matched, Changed: j.Changed, Unchanged: j.Unchanged.Sum(), Unknown: j.Unknown, Reasons: []JobReason{}, Restarts: j.Restarts,
+		Seen: j.Seen, Matched: j.Matched, Changed: j.Changed, Unchanged: j.Unchanged.Sum(), Unknown: j.Unknown, Reasons: reasonsOf(j.Unchanged), Restarts: j.Restarts,
 		UndoUntil: inUTC(j.Undoable()), Undone: j.Undone,
 	}
 	if out.Select == nil {
@@ -160,10 +160,16 @@ func jobOf(j *job.Job) Job {
 	if len(j.Set) > 0 {
 		_ = json.Unmarshal(j.Set, &out.Set) // validated before
 	}
-	for why, r := range j.Unchanged {
-		out.Reasons = append(out.Reasons, JobReason{Reason: why, Count: r.Count, Examples: append([]string{}, r.Examples...)})
+	return out
+}
+
+// reasonsOf returns reasons, the most frequent first.
+func reasonsOf(reasons accounts.Reasons) []JobReason {
+	out := []JobReason{}
+	for why, r := range reasons {
+		out = append(out, JobReason{Reason: why, Count: r.Count, Examples: append([]string{}, r.Examples...)})
 	}
-	slices.SortFunc(out.Reasons, func(a, b JobReason) int {
+	slices.SortFunc(out, func(a, b JobReason) int {
 		if a.Count != b.Count {
 			return b.Count - a.Count
 		}

@@ -339,6 +339,7 @@ type BulkLine struct {
 	Progress *BulkProgress `json:"progress,omitempty" doc:"The progress, twice a second."`
 	Error    string        `json:"error,omitempty" doc:"With the summary: why the change stopped before its end. Repeating the request is safe."`
 	Summary  *BulkProgress `json:"summary,omitempty" doc:"The last line: the result."`
+	Reasons  []JobReason   `json:"reasons,omitempty" doc:"With the summary: why accounts were not changed, the most frequent first. Their sum is unchanged."`
 }
 
 // bulkRoute returns the route of an action.
@@ -374,6 +375,8 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		reply := newLineWriter(w, connection)
 		reply.flush()
+		var reasons accounts.Reasons
+		job.Reasons = func(all accounts.Reasons) { reasons = all }
 		done, err := s.registry(ctx).Bulk(ctx, job, func(p accounts.Progress) error {
 			progress := BulkProgress(p)
 			if err := reply.write(BulkLine{Progress: &progress}); err != nil {
@@ -387,7 +390,7 @@ func (s *Server) bulk(action accounts.Action) http.HandlerFunc {
 			return // the caller has gone
 		}
 		summary := BulkProgress(done)
-		last := BulkLine{Summary: &summary}
+		last := BulkLine{Summary: &summary, Reasons: reasonsOf(reasons)}
 		if err != nil {
 			last.Error = fmt.Sprintf("%s stopped; repeating it is safe: %s", action, s.errorReply(ctx, doing, err).Detail)
 		}
