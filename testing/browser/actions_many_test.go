@@ -166,7 +166,7 @@ func (h *hands) testRevive(t *testing.T) {
 	h.summedUp(t, "hand-gone")
 	h.scene.Third.Say("gone", scene.Answer{Status: http.StatusOK, Type: "application/rss+xml", Body: emptyFeed})
 	h.open("/problems?host=gone.example")
-	h.goes(`main a[href*="do=revive"]`, "/accounts/bulk")
+	h.goes(`main a[href*="do=retry"]`, "/accounts/bulk")
 	h.confirm(1, "primary")
 	h.until("hand-gone is checked", func() bool {
 		s := h.account("hand-gone").State

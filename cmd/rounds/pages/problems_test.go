@@ -63,3 +63,12 @@ func TestProblemsSaysWhyItShowsNone(t *testing.T) {
 		}
 	}
 }
+
+// What is parked is revived by a job, as other changes of many accounts.
+func TestParkedGroupIsRevivedByAJob(t *testing.T) {
+	site := newSite(t, answering(`{"now":"2026-11-22T14:20:00Z","at":"2026-11-22T14:19:59Z","parked":2,"groups":[{"accounts":2,"parked":2,"kind":"feed","hosts":1,"cause":"auth~5e6f7a8b","code":"auth",
+"oldest":"2026-11-20T13:00:00Z","newest":"2026-11-20T13:00:00Z","examples":["a","b"],"next":[],"select":{"kind":["feed"],"cause":["auth~5e6f7a8b"]}}]}`))
+	if body := ask(site, "GET", "/problems").Body.String(); !strings.Contains(body, `href="/accounts/bulk?cause=auth~5e6f7a8b&amp;do=retry&amp;kind=feed">Revive…</a>`) {
+		t.Error(body)
+	}
+}
