@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -241,6 +242,9 @@ func (s *Selector) matchesRecord(record []byte) bool {
 	if len(s.Kinds) == 0 && len(s.Labels) == 0 && len(s.bound) == 0 {
 		return true
 	}
+	if s.lacks(record) {
+		return false
+	}
 	fields, err := strict.Stored(record)
 	if err != nil {
 		return false
@@ -251,6 +255,23 @@ func (s *Selector) matchesRecord(record []byte) bool {
 		}
 	}
 	return labelsIn(fields, s.Labels) && labelsIn(fields, s.bound)
+}
+
+// lacks reports whether a record surely lacks a selected kind or label, without reading it, as most
+// records of a long walk do. A text without escapes stands in JSON as it is.
+func (s *Selector) lacks(record []byte) bool {
+	if bytes.IndexByte(record, '\\') >= 0 {
+		return false
+	}
+	has := func(text string) bool { return bytes.Contains(record, []byte(`"`+text+`"`)) }
+	for _, labels := range []map[string]string{s.Labels, s.bound} {
+		for name, value := range labels {
+			if !has(name) || !has(value) {
+				return true
+			}
+		}
+	}
+	return len(s.Kinds) > 0 && !slices.ContainsFunc(s.Kinds, has)
 }
 
 // asksRecord reports whether a record alone shows of some accounts that they are not selected.

@@ -282,3 +282,29 @@ func TestListOfWhatFails(t *testing.T) {
 		}
 	})
 }
+
+// A record that is passed over unread must be one that would not be selected, however it is written.
+func TestUnreadRecordsLackWhatIsSelected(t *testing.T) {
+	for _, test := range []struct {
+		record string
+		lacks  bool
+	}{
+		{`{"kind":"feed","labels":{"team":"a"}}`, false},
+		{`{"kind":"feed","labels":{"team": "a", "x": ""}}`, false},
+		{`{"kind":"f\u0065ed","labels":{"te\u0061m":"a"}}`, false},
+		{`{"kind":"feed","labels":{"team":"ab"}}`, true},
+		{`{"kind":"feed","labels":{"teams":"a"}}`, true},
+		{`{"kind":"mail","labels":{"team":"a"}}`, true},
+		{`{}`, true},
+		{``, true},
+	} {
+		for _, s := range []Selector{
+			{Kinds: []string{"web", "feed"}, Labels: map[string]string{"team": "a"}},
+			{Kinds: []string{"web", "feed"}, bound: map[string]string{"team": "a"}},
+		} {
+			if lacks, matches := s.lacks([]byte(test.record)), s.matchesRecord([]byte(test.record)); lacks != test.lacks || matches == test.lacks {
+				t.Errorf("%s: lacks %t, selected %t", test.record, lacks, matches)
+			}
+		}
+	}
+}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // StepWalk is a Bulk that its caller does step by step, so that the steps may outlive the
@@ -80,20 +83,27 @@ func (w *StepWalk) Next(ctx context.Context, shard int, behind string) (Planned,
 		}
 		return p, "", nil
 	}
-	// What nothing is changed of is passed over at once: to store each step would take longer than to look.
-	p, seen := Planned{}, 0
-	for blocks := 0; ; {
-		step := rest[:min(bulkStep, len(rest))]
-		chosen, now, err := r.choose(ctx, shard, step, &w.bulk.Selector)
+	// To store a step takes longer than to look at many accounts: a step goes on until it is worth it.
+	var chosen []circulate.BriefView
+	var now time.Time
+	seen := 0
+	for size := bulkStep; len(rest) > 0 && seen < stepLooks && len(chosen) <= bulkStep/2; {
+		block := rest[:min(size, len(rest))]
+		some, then, err := r.choose(ctx, shard, block, &w.bulk.Selector)
 		if err != nil {
 			return Planned{}, "", err
 		}
-		seen, behind, rest = seen+len(step), step[len(step)-1], rest[len(step):]
-		if blocks++; len(chosen) > 0 || len(rest) == 0 || blocks == stepBlocks {
-			p = r.plan(ctx, &w.bulk, chosen, now)
-			break
+		if room := bulkStep - len(chosen); len(some) > room {
+			slices.SortFunc(some, func(a, b circulate.BriefView) int { return strings.Compare(a.ID, b.ID) })
+			some = some[:room]
+			block = block[:len(block)-len(after(block, some[room-1].ID))]
+		} else if len(some) == 0 {
+			size = min(2*size, w.bulk.Selector.looks())
 		}
+		chosen, now = append(chosen, some...), then
+		seen, behind, rest = seen+len(block), block[len(block)-1], rest[len(block):]
 	}
+	p := r.plan(ctx, &w.bulk, chosen, now)
 	p.Shard = shard
 	if len(r.labels) == 0 {
 		p.Seen = seen + passed
@@ -101,8 +111,16 @@ func (w *StepWalk) Next(ctx context.Context, shard int, behind string) (Planned,
 	return p, behind, nil
 }
 
-// stepBlocks is how many blocks of bulkStep accounts, of which none is selected, a step passes over.
-const stepBlocks = 20
+// stepLooks is about how many accounts a step looks at, if few of them are selected.
+const stepLooks = 10_000
+
+// looks returns how many accounts to look at at a time, if few of them are selected.
+func (s *Selector) looks() int {
+	if s.needsLook() {
+		return lookCount
+	}
+	return briefCount
+}
 
 // after returns the ids behind an id in sorted ids.
 func after(ids []string, behind string) []string {

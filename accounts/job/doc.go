@@ -4,7 +4,7 @@
 //
 // # A step
 //
-// A step changes up to accounts.BulkStep accounts of one shard. The process that holds the job's
+// A step changes up to accounts.BulkStep accounts of one shard, which it finds among some 10,000. The process that holds the job's
 // lease notes the step in Redis, together with the counts so far, does it, and counts it with the
 // note of the next step. A process that is killed in between leaves a noted step of which nobody
 // knows how much was done. The next holder looks at each account of that step first: what was done
@@ -15,8 +15,8 @@
 //
 // A process that works on a job holds its lease, which is a part of the job's document. Each
 // write renews it for 15 seconds, and fails if another process wrote the document since. A job
-// whose holder is gone is taken over within 20 seconds. At most four jobs are under way at once,
-// and each rests after a step as long as the step took.
+// whose holder is gone is taken over within 20 seconds. At most four jobs are under way at once.
+// After the first five seconds, each rests after a step as long as the step took.
 //
 // # Taking back
 //

@@ -20,6 +20,7 @@ const (
 	lookEvery  = 2 * time.Second // how often a process looks for jobs
 	saveEvery  = time.Second     // how often progress without changes is stored
 	longRest   = time.Second     // the longest rest after a step
+	restless   = 5 * time.Second // how long a process works on a job without a rest: people wait for short ones
 	mostAtOnce = 4               // jobs under way, in all processes
 
 	// only is the name of a note that is replaced by the next one.
@@ -137,6 +138,7 @@ func (r *runner) take(ctx context.Context, now time.Time) (bool, error) {
 // run works on the job until it ends, or another process has it, or ctx is done.
 func (r *runner) run(ctx context.Context) {
 	log := r.jobs.options.Log.With("job", r.job.ID)
+	taken := time.Now()
 	for failing := false; ; {
 		began := time.Now()
 		ended, err := r.turn(ctx)
@@ -156,9 +158,12 @@ func (r *runner) run(ctx context.Context) {
 			failing = false
 		}
 		pause := min(time.Since(began), longRest)
-		if err != nil {
+		switch {
+		case err != nil:
 			r.jobs.options.Failed()
 			pause = longRest
+		case time.Since(taken) < restless:
+			pause = 0
 		}
 		rest(ctx, pause)
 	}
