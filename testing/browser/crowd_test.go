@@ -18,6 +18,7 @@ import (
 const (
 	crowdClasses = 40  // of failing accounts, each at a host of its own
 	crowdShift   = 200 // accounts with the same label shift
+	loudOrders   = 100 // messages that each check of /loud finds
 )
 
 // crowdCauses are why accounts fail. A host fails for one of them.
@@ -94,23 +95,21 @@ func (s shop) Check(ctx context.Context, r poller.Request) (poller.Result, error
 		cause := crowdCauses[class%len(crowdCauses)]
 		return poller.Result{}, &poller.CheckError{Kind: cause.kind, Scope: poller.ScopeAccount, Code: cause.code, Message: cause.text}
 	}
-	if r.Cursor != nil {
+	loud := at.Path == "/loud"
+	if r.Cursor != nil && !loud {
 		return poller.Result{}, nil
 	}
+	checks, _ := strconv.Atoi(string(r.Cursor)) // none at first
 	data, err := json.Marshal(map[string]string{"text": "an order of " + strings.TrimPrefix(at.Path, "/")})
-	found := poller.Result{Cursor: []byte("1")}
-	for n := range orders(at) {
-		found.Messages = append(found.Messages, poller.Message{ID: strconv.Itoa(n), Type: "text", Time: time.Now(), Data: data})
+	found := poller.Result{Cursor: []byte(strconv.Itoa(checks + 1))}
+	orders := 1
+	if loud {
+		orders = loudOrders
+	}
+	for n := range orders {
+		found.Messages = append(found.Messages, poller.Message{ID: fmt.Sprintf("%d-%d", checks, n), Type: "text", Time: time.Now(), Data: data})
 	}
 	return found, err
-}
-
-// orders is how many messages the first check of an address finds.
-func orders(at *url.URL) int {
-	if at.Path == "/loud" {
-		return 100
-	}
-	return 1
 }
 
 func shopAddress(config json.RawMessage) *url.URL {
