@@ -169,6 +169,7 @@ func (h *hands) webhook() {
 		h.t.Errorf("the message of %s that was skipped is no dead letter", account)
 	}
 	before := len(h.dead())
+	h.must(h.tab.await(`document.querySelector("#live-waiting details.sure summary")?.checkVisibility() === true`)) // the rows are live
 	h.click(`#live-waiting details.sure summary`)
 	if n := len(h.dead()); n != before {
 		h.t.Errorf("%d letters instead of %d before somebody was sure", n, before)
