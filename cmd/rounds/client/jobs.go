@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -13,8 +14,46 @@ import (
 // StartJob has an action applied to all selected accounts as a job, which goes on without the
 // caller.
 func (c *Client) StartJob(ctx context.Context, b accounts.Bulk) (j api.Job, err error) {
-	pairs := append(ordered(b), "job", "true")
-	return j, c.call(ctx, http.MethodPost, queryPath("/v1/accounts:"+string(b.Action), pairs...), nil, &j)
+	path := queryPath("/v1/accounts:"+string(b.Action), append(ordered(b), "job", "true")...)
+	if b.Action == accounts.SetAll {
+		values, err := settingOf(b.Set)
+		if err != nil {
+			return j, err
+		}
+		path += "&" + values.Encode() // an empty value counts
+	}
+	return j, c.call(ctx, http.MethodPost, path, nil, &j)
+}
+
+// settingOf returns the parameters for a merge patch of cadence, priority and labels. An empty one
+// stands for the default.
+func settingOf(patch json.RawMessage) (url.Values, error) {
+	var set struct {
+		Cadence, Priority json.RawMessage
+		Labels            map[string]*string
+	}
+	if err := json.Unmarshal(patch, &set); err != nil {
+		return nil, err
+	}
+	values := make(url.Values)
+	for name, raw := range map[string]json.RawMessage{"cadence": set.Cadence, "priority": set.Priority} {
+		if len(raw) == 0 {
+			continue
+		}
+		var text string // stays empty for null
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return nil, err
+		}
+		values.Set(name, text)
+	}
+	for name, value := range set.Labels {
+		if value == nil {
+			values.Add("remove_label", name)
+			continue
+		}
+		values.Add("set_label", name+"="+*value)
+	}
+	return values, nil
 }
 
 // ordered returns the parameters for the selected accounts and how fast they change.

@@ -33,6 +33,7 @@ func newAccountCommand(env environment) *cobra.Command {
 		newListCommand(env),
 		newWhyCommand(env),
 		newNudgeCommand(env),
+		newRetryCommand(env),
 		newImportCommand(env),
 		newExportCommand(env),
 		newRemoveCommand(env),

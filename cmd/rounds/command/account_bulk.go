@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
@@ -73,6 +74,32 @@ resume accounts slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,
 	}))
 }
 
+func newRetryCommand(env environment) *cobra.Command {
+	return newBulkCommand(env, bulkCommand{
+		name: "retry", done: "retried", action: accounts.RetryAll, one: retry, paced: true,
+	}, &cobra.Command{
+		Short: "Have accounts checked soon, and put parked ones back into circulation",
+		Long: `Have accounts checked soon: parked ones circulate again, with their failures
+forgotten, and the others are nudged. Paused accounts stay paused. Named accounts are
+due at once, selected ones one after the other, at a rate.` + bulkHelp,
+		Example: `  rounds account retry news
+  rounds account retry --host news.example.org --rate 5 --job`,
+	})
+}
+
+// retry revives an account that is parked, and nudges any other. The API refuses a nudge of a
+// paused one.
+func retry(calls *client.Client, ctx context.Context, id string) error {
+	account, err := calls.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if account.State.Place == circulate.Parked && account.State.Reason != accounts.StatePaused {
+		return calls.Resume(ctx, id, "")
+	}
+	return calls.Nudge(ctx, id, api.NudgeRequest{})
+}
+
 // bulkCommand is a command that applies one action to accounts: to each named account, or to all
 // selected ones.
 type bulkCommand struct {
@@ -80,6 +107,7 @@ type bulkCommand struct {
 	action     accounts.Action
 	one        func(*client.Client, context.Context, string) error
 	asks       bool // it asks before it changes selected accounts
+	paced      bool // selected accounts become due at a rate
 }
 
 // newBulkCommand adds what all bulk commands have in common to a command.
@@ -95,7 +123,7 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 			return err
 		}
 		switch selects := job.All || !job.Selector.Empty(); {
-		case len(ids) > 0 && (selects || job.DryRun || jsonOutput || asJob):
+		case len(ids) > 0 && (selects || job.DryRun || jsonOutput || asJob || job.Rate != 0):
 			return errors.New("flags select accounts, or say what is done to those: they cannot be combined with names")
 		case len(ids) > 0:
 			return b.each(cmd.Context(), env, calls, ids)
@@ -126,6 +154,9 @@ func newBulkCommand(env environment, b bulkCommand, cmd *cobra.Command) *cobra.C
 	flags.BoolVar(&jsonOutput, "json", false, "print the counts as JSON")
 	flags.BoolVar(&asJob, "job", false, "have the service do it in the background: see rounds jobs")
 	cmd.MarkFlagsMutuallyExclusive("job", "dry-run")
+	if b.paced {
+		flags.Float64Var(&job.Rate, "rate", 0, "how many selected accounts become due in a second (default 10)")
+	}
 	if b.asks {
 		flags.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	}

@@ -19,15 +19,17 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 )
 
 func newSetCommand(env environment) *cobra.Command {
 	var change recordChange
-	jsonOutput := false
+	var where []string
+	jsonOutput, all := false, false
 	cmd := &cobra.Command{
-		Use:   "set ID...",
+		Use:   "set [ID...]",
 		Short: "Change parts of accounts' records",
 		Long: `Change the parts of accounts' records that the flags name. The rest is not changed,
 even if somebody else changes it at the same time. An account whose record changes
@@ -36,16 +38,30 @@ changes.
 
 --set sets one field of the config, as with "account add"; an object is merged into
 the existing one. --unset and --unlabel remove. An empty --cadence or --priority,
-and a --retry-budget of 0, restore the default.`,
+and a --retry-budget of 0, restore the default.
+
+--where selects accounts instead of names: kind, state, label, prefix, part, reason,
+error, cause, host, except_host or since, as the flags of "account pause" do. Of those
+only cadence, priority and labels can be changed. The service does it in the background
+as a job, which "rounds jobs" shows and takes back, and each account is due next in its
+own slot.`,
 		Example: `  rounds account set news --every 5s --label team=press
   rounds account set crm --set url=https://example.com/check --unset settings.region
-  rounds account set a b c --priority low --unlabel team`,
-		Args:              atLeast(1),
+  rounds account set a b c --priority low --unlabel team
+  rounds account set --where kind=feed --where label=team=press --every 5m`,
 		ValidArgsFunction: completeIDs(env),
 		RunE: withClient(env, func(cmd *cobra.Command, ids []string, calls *client.Client) error {
 			patch, err := change.patch(cmd.Flags())
 			if err != nil {
 				return err
+			}
+			switch selects := all || len(where) > 0; {
+			case selects && len(ids) > 0:
+				return misuse("--where and --all select accounts: they cannot be combined with names")
+			case selects:
+				return setSelected(cmd.Context(), env, calls, where, all, patch, jsonOutput)
+			case len(ids) == 0:
+				return misuse("name accounts, or select them with --where; --all means every account (see rounds account set --help)")
 			}
 			var failed []error
 			for _, id := range ids {
@@ -71,10 +87,40 @@ and a --retry-budget of 0, restore the default.`,
 		}),
 	}
 	change.declare(cmd.Flags())
-	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the accounts as JSON, one a line")
+	cmd.Flags().StringArrayVar(&where, "where", nil, "accounts that this selects, `NAME=VALUE` such as kind=feed, instead of named ones; may be repeated")
+	cmd.Flags().BoolVar(&all, "all", false, "all accounts")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the accounts, or the job, as JSON, one a line")
 	cmd.MarkFlagsMutuallyExclusive("every", "cadence")
 	completeRecord(env, cmd)
 	return cmd
+}
+
+// setSelected has a change of selected accounts done as a job.
+func setSelected(ctx context.Context, env environment, calls *client.Client, where []string, all bool, patch map[string]any, jsonOutput bool) error {
+	fields := make(map[string][]string)
+	for _, pair := range where {
+		name, value, ok := strings.Cut(pair, "=")
+		if known := accounts.SelectorFields(); !ok || !slices.Contains(known, name) {
+			return misuse(fmt.Sprintf("--where %q must be NAME=VALUE, with a NAME of %s", pair, strings.Join(known, ", ")))
+		}
+		fields[name] = append(fields[name], value)
+	}
+	b := accounts.Bulk{Action: accounts.SetAll, All: all}
+	var err error
+	if b.Selector, err = accounts.ParseSelector(fields); err != nil {
+		return fmt.Errorf("--where: %w", err)
+	}
+	if b.Set, err = json.Marshal(patch); err != nil {
+		return err
+	}
+	if err := b.Validate(); err != nil {
+		return flagFaults(err)
+	}
+	started, err := calls.StartJob(ctx, b)
+	if err != nil {
+		return err
+	}
+	return printJob(env, &started, jsonOutput)
 }
 
 // recordChange is the flags that name parts of a record.
