@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/conceal"
 )
 
@@ -16,6 +17,8 @@ type callLimits struct {
 	Overrun interface{ Overrun() }
 	// Secrets gets the secrets that the call resolves. Nil: they are not noted.
 	Secrets *conceal.Secrets
+	// Egress is the account for which the call is made.
+	Egress *egress.Account
 }
 
 // A box bounds the calls of one goroutine, which follow one another.
@@ -190,6 +193,10 @@ func (c *boxCall) Value(key any) any {
 	case conceal.Key{}:
 		if c.limits.Secrets != nil {
 			return c.limits.Secrets
+		}
+	case egress.Key{}:
+		if c.limits.Egress != nil {
+			return c.limits.Egress
 		}
 	}
 	return c.parent.Value(key)

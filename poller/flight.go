@@ -190,7 +190,7 @@ func (f *flight) takes(page *Result, err error) bool {
 func (f *flight) call(p policy) (result Result, err error) {
 	fs := f.flights
 	id, hold, timeout := p.bounds()
-	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f, Secrets: &f.secrets}, cleanupsKey{}, &f.cleanups)
+	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f, Secrets: &f.secrets, Egress: &f.record.egress}, cleanupsKey{}, &f.cleanups)
 	panicked := func(text, what string) *CheckError {
 		fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
 		fs.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", what, "stack", string(debug.Stack()))

@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
 
@@ -37,6 +38,7 @@ type record struct {
 	pace     pace         // of its held calls, across claims
 	told     atomic.Int64 // how long the third party last said that it will hold the next call; 0: it did not say
 	limits   atomic.Pointer[recordLimits]
+	egress   egress.Account
 	fault    string // why the record cannot be used; empty: it can
 	unknown  string // what this version does not know, but a newer one may; empty: nothing
 	reason   string // the reason for which it is then returned
@@ -81,7 +83,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 	if err != nil {
 		return &record{account: account, subject: subjectOf(&account), unknown: fmt.Sprintf("this version cannot read the cadence: %v", err), reason: reasonCadence}
 	}
-	r := &record{account: account, subject: subjectOf(&account), cadence: every, tight: isTight(every.String()), checker: c.checkers[account.Kind]}
+	r := &record{account: account, subject: subjectOf(&account), egress: egressOf(&account), cadence: every, tight: isTight(every.String()), checker: c.checkers[account.Kind]}
 	switch {
 	case r.checker == nil:
 		r.unknown, r.reason = fmt.Sprintf("no checker here knows the kind %q", account.Kind), reasonKind
@@ -105,6 +107,11 @@ func subjectOf(a *accounts.Account) activity.Subject {
 		s.Labels = append(s.Labels, name+"="+a.Labels[name])
 	}
 	return s
+}
+
+// egressOf returns what the choice of an account's way out depends on.
+func egressOf(a *accounts.Account) egress.Account {
+	return egress.Account{ID: a.ID, Kind: a.Kind, Labels: a.Labels}
 }
 
 // isTight reports whether a cadence is "every 0".

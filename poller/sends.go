@@ -589,7 +589,8 @@ func (a *sending) run(box *box) {
 	if a.carries {
 		timeout += fileTime
 	}
-	ctx := box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets}, sendKey{}, nil)
+	from := egressOf(&a.account)
+	ctx := box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets, Egress: &from}, sendKey{}, nil)
 	defer box.End(ctx)
 	sent, err := a.call(ctx, token, file)
 	outcome = a.judge(sent, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
 
@@ -77,7 +78,8 @@ func (t *traces) pending(ctx context.Context, send *circulate.Send, view *circul
 	looks.running, looks.last = true, time.Now()
 	one := *send
 	t.sends.aside.Go(func() {
-		t.look(ctx, tracer, account.Config, &one)
+		from := egressOf(&account)
+		t.look(egress.For(ctx, &from), tracer, account.Config, &one)
 		t.mu.Lock()
 		looks.running = false
 		looks.done++

@@ -20,13 +20,14 @@ var ErrBusy = errors.New("trial: too many at once")
 
 // Request says what to try.
 type Request struct {
-	Account string          // the id that the checker gets
-	Kind    string          // a kind that the process knows
-	Config  json.RawMessage // a valid config
-	Cursor  []byte          // where to continue; nil: at the beginning
-	Hint    json.RawMessage // as from a nudge; nil: none
-	Pages   int             // the most pages to follow while there is more, at least 1
-	Limit   int             // messages wanted in one page, at least 1
+	Account string            // the id that the checker gets
+	Kind    string            // a kind that the process knows
+	Config  json.RawMessage   // a valid config
+	Cursor  []byte            // where to continue; nil: at the beginning
+	Labels  map[string]string // the account's, which may decide by which way its calls go
+	Hint    json.RawMessage   // as from a nudge; nil: none
+	Pages   int               // the most pages to follow while there is more, at least 1
+	Limit   int               // messages wanted in one page, at least 1
 }
 
 // Report is the result of a trial.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/trial"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/conceal"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
@@ -52,6 +53,7 @@ func (t *Trials) Try(ctx context.Context, r trial.Request) (*trial.Report, error
 		return nil, err
 	}
 	checker := t.checkers[r.Kind]
+	ctx = egress.For(ctx, &egress.Account{ID: r.Account, Kind: r.Kind, Labels: r.Labels})
 	report := &trial.Report{
 		Kind: r.Kind, Account: r.Account, RateKey: rateKey, Limit: r.Limit, Timeout: t.timeout.String(), Pages: []trial.FoundPage{},
 		Hold: t.checkers.Hold(r.Kind, r.Config).Seconds(),

@@ -59,6 +59,9 @@ func CheckError(err error) *poller.CheckError {
 	case CodeDNS, CodeConnect, CodeTLS, CodeTimeout, CodeReset, CodeProxy:
 		result.Network = true
 	}
+	if failed.way {
+		result.Network = false // a way that is down says nothing of the rest of our network
+	}
 	if failed.Code == CodeTooLarge {
 		result.Kind = poller.Protocol
 	}

@@ -120,7 +120,11 @@ func (c *Client) send(ctx context.Context, call Call) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := c.way.Load().linesOf(call, request.URL)
+	w, err := c.wayOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := w.linesOf(call, request.URL)
 	if l == nil {
 		return nil, errElsewhere
 	}
@@ -157,8 +161,12 @@ func (c *Client) do(e *exchange, call Call) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	w, err := c.wayOf(e)
+	if err != nil {
+		return nil, err
+	}
 	e.redirects = call.MaxRedirects
-	e.client = http.Client{Transport: c.way.Load().of(call, request.URL), CheckRedirect: e.checkRedirect}
+	e.client = http.Client{Transport: w.of(call, request.URL), CheckRedirect: e.checkRedirect}
 	answer, err := e.client.Do(request)
 	if err != nil {
 		return nil, err

@@ -5,13 +5,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/rounds-dev/rounds/poller/egress"
 )
 
 // Options are the settings of a Client. The zero Options are safe and usable.
@@ -27,17 +32,22 @@ type Options struct {
 	Timeout       time.Duration // for a whole call whose ctx has no deadline; 0: 30 s
 	Resolver      *net.Resolver // nil: the system's
 	// Kept is the most connections that stay open between calls. It is also for how many hosts the
-	// last TLS session is remembered, which makes the next handshake cheaper. 0: 1024.
+	// last TLS session is remembered, which makes the next handshake cheaper. 0: 1024. All ways share them.
 	Kept int
 	// Proxy is the URL of an HTTP proxy for calls, which may have a user and a password;
 	// see ValidateProxy. The proxy then resolves names and decides where they may lead.
-	// Dial does not use it. Empty: no proxy, whatever the environment says.
+	// Dial does not use it, and neither does an account that goes by one of Ways. Empty: no
+	// proxy, whatever the environment says.
 	Proxy string
 	// NoProxy lists hosts that are reached directly, as in the variable NO_PROXY: names,
 	// which include the names below them, addresses and networks, separated by commas,
 	// each with an optional :PORT; * for all. Loopback addresses are always reached
 	// directly.
 	NoProxy string
+	// Ways are the named ways out. If there are any, a call must have a context of an account (see
+	// egress.For), which decides by which way it goes: a call of nobody's goes by none. All that a
+	// way's accounts call goes by it, loopback addresses too.
+	Ways egress.Ways
 	// Transport replaces the network, for tests in fake time. Then no address is
 	// judged.
 	Transport http.RoundTripper
@@ -59,6 +69,9 @@ func UserAgent(version, commit, contact string) string {
 	}
 	return product + " (" + about + ")"
 }
+
+// defaultKept is what Options.Kept is by default.
+const defaultKept = 1024
 
 // maxContact is the most bytes of a contact.
 const maxContact = 256
@@ -101,7 +114,7 @@ func New(options Options) *Client {
 	options.UserAgent = cmp.Or(options.UserAgent, UserAgent("", "", ""))
 	options.Timeout = cmp.Or(options.Timeout, 30*time.Second)
 	c := &Client{options: options, userAgent: []string{options.UserAgent}, codings: []string{codings}, room: newRoom()}
-	c.way.Store(newWay(options))
+	c.way.Store(newWays(options))
 	return c
 }
 
@@ -118,23 +131,28 @@ func (c *Client) Product() (name, version string) {
 func (c *Client) Permit(networks Networks) {
 	options := c.options
 	options.Networks = networks
-	c.way.Swap(newWay(options)).close()
+	for _, w := range c.way.Swap(newWays(options)).all() {
+		w.close()
+	}
 }
 
 // Close closes the idle connections. Running calls continue.
 func (c *Client) Close() {
-	w := c.way.Load()
-	w.lines.empty()
-	w.quiet.empty()
-	w.closeIdle()
+	for _, w := range c.way.Load().all() {
+		w.lines.empty()
+		w.quiet.empty()
+		w.closeIdle()
+	}
 }
 
 // connBuffer is the size in bytes of a connection's read buffer, and of its write buffer. Thousands
 // of connections wait for an answer most of the time. Larger reads and writes bypass the buffer.
 const connBuffer = 1 << 10
 
-// way holds the transports of calls under one Rule.
+// way holds the transports of calls under one Rule, of one way out.
 type way struct {
+	out       egress.Way      // the zero Way: the one without a name
+	named     map[string]*way // only of the way without a name: the others
 	rule      Rule
 	dialer    net.Dialer
 	names     *names
@@ -147,11 +165,50 @@ type way struct {
 	round     http.RoundTripper // direct, proxied, or Options.Transport
 }
 
-func newWay(options Options) *way {
-	w := &way{rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved, Program: options.Program}}
+// newWays returns the way without a name, with the named ones.
+func newWays(options Options) *way {
+	outs := options.Ways.All()
+	// All ways share the connections that may be kept open.
+	options.Kept = max(1, cmp.Or(options.Kept, defaultKept)/(1+len(outs)))
+	w := newWay(options, egress.Way{})
+	w.named = make(map[string]*way, len(outs))
+	for i := range outs {
+		w.named[outs[i].Name] = newWay(options, outs[i])
+	}
+	return w
+}
+
+// all returns the way without a name and the named ones.
+func (w *way) all() []*way { return append(slices.Collect(maps.Values(w.named)), w) }
+
+// wayOf returns the way of the account for which a context calls.
+func (c *Client) wayOf(ctx context.Context) (*way, error) {
+	w := c.way.Load()
+	if len(w.named) == 0 {
+		return w, nil
+	}
+	a := egress.Of(ctx)
+	if a == nil {
+		return nil, errNobody
+	}
+	name, err := c.options.Ways.Choose(a)
+	switch {
+	case err != nil:
+		return nil, &Error{Code: CodeUnknownWay, text: err.Error(), blame: blameUs}
+	case name == "":
+		return w, nil
+	}
+	return w.named[name], nil
+}
+
+func newWay(options Options, out egress.Way) *way {
+	w := &way{out: out, rule: Rule{Private: options.AllowPrivate, Networks: options.Networks, Reserved: options.Reserved, Program: options.Program}}
 	w.dialer = net.Dialer{Timeout: cmp.Or(options.DialTimeout, 10*time.Second), Resolver: options.Resolver}
 	w.names = newNames(options.Resolver)
-	kept := cmp.Or(options.Kept, 1024)
+	kept := options.Kept
+	if out.Source.IsValid() {
+		w.dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(out.Source, 0))
+	}
 	w.transport = &http.Transport{
 		Proxy:                  nil, // the environment's is not used: newProxied decides what goes through a proxy
 		DialContext:            w.dial,
@@ -174,12 +231,16 @@ func newWay(options Options) *way {
 		w.direct = w.transport
 	}
 	w.round = w.direct
-	if options.Proxy != "" {
+	switch {
+	case out.Proxy != nil && out.Proxy.Scheme != schemeSOCKS:
+		w.proxied = w.newProxied(out.Proxy, func(*url.URL) (*url.URL, error) { return out.Proxy, nil })
+		w.round = w.proxied
+	case out.Name == "" && options.Proxy != "":
 		to, err := parseProxy(options.Proxy)
 		if err != nil {
 			w.round = noProxy{} // no call bypasses a configured proxy
 		} else {
-			w.proxied = w.newProxied(to, options.NoProxy)
+			w.proxied = w.newProxied(to, exceptBy(to, options.NoProxy))
 			w.round = w.proxied
 		}
 	}
@@ -189,8 +250,11 @@ func newWay(options Options) *way {
 	return w
 }
 
-// dial connects under the rule, which judges each address of the host.
+// dial connects through the way's proxy, or under the rule, which judges each address of the host.
 func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if w.out.Proxy != nil {
+		return w.tunnel(ctx, address)
+	}
 	return w.dialUnder(ctx, network, address, func(rule control) control { return rule })
 }
 
@@ -205,7 +269,18 @@ func (w *way) dialUnder(ctx context.Context, network, address string, more func(
 	}
 	dialer := w.dialer
 	dialer.Control = more(w.rule.guard(host))
-	return w.names.reach(ctx, dialer, network, host, port)
+	switch source := w.out.Source; {
+	case !source.IsValid():
+	case source.Is4():
+		network += "4"
+	default:
+		network += "6"
+	}
+	conn, err := w.names.reach(ctx, dialer, network, host, port)
+	if err != nil && w.out.Source.IsValid() && errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, errSource
+	}
+	return conn, err
 }
 
 // close closes the idle connections. Connections of running calls are closed after their calls.

@@ -61,7 +61,7 @@ func (c confinedWay) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, ErrURL
 		}
 		if to != nil {
-			return nil, ErrPublic
+			return nil, c.way.noSecret()
 		}
 	}
 	return overLines{c.way.quiet, c.way.confined}.RoundTrip(request)
@@ -72,6 +72,9 @@ func (c confinedWay) RoundTrip(request *http.Request) (*http.Response, error) {
 func (w *way) newConfined() *http.Transport {
 	confined := w.transport.Clone()
 	confined.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if w.out.Proxy != nil {
+			return nil, w.noSecret()
+		}
 		return w.dialUnder(ctx, network, address, func(rule control) control {
 			return func(network, address string, conn syscall.RawConn) error {
 				if err := rule(network, address, conn); err != nil {

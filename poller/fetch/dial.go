@@ -9,11 +9,13 @@ import (
 )
 
 // Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP, under
-// the same rule for addresses. The error is always an *Error.
+// the same rule for addresses and by the same named ways. The error is always an *Error.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
-	dial := func(ctx context.Context, address string) (net.Conn, error) {
-		return c.way.Load().dial(ctx, "tcp", address)
+	w, err := c.wayOf(ctx)
+	if err != nil {
+		return nil, newError(ctx, err, false)
 	}
+	dial := func(ctx context.Context, address string) (net.Conn, error) { return w.dial(ctx, "tcp", address) }
 	if c.options.Connect != nil {
 		dial = c.options.Connect
 	}

@@ -34,6 +34,7 @@ const (
 	CodeBusy           Code = "busy"            // see ErrBusy
 	CodeRefusedAddress Code = "refused_address" // see ErrRefusedAddress
 	CodeProxy          Code = "proxy"           // the proxy could not be reached, or refuses the login
+	CodeUnknownWay     Code = "unknown_way"     // the account names a way out that there is not
 	CodeRefusedURL     Code = "refused_url"     // the URL, or one redirected to, is not allowed
 	CodeHTTP           Code = "http"            // the answer is not HTTP, or any other failure
 )
@@ -47,6 +48,7 @@ type Error struct {
 	cause error // harmless: a sentinel, a context's error or an errno
 	blame blame
 
+	way  bool // a named way is to blame
 	sent bool // a byte of the call may have left
 }
 

@@ -44,7 +44,10 @@ var (
 )
 
 // cut ends all reads and writes.
-func (ln *line) cut() { _ = ln.conn.SetDeadline(time.Unix(1, 0)) }
+func (ln *line) cut() { _ = ln.conn.SetDeadline(aLongTimeAgo()) }
+
+// aLongTimeAgo returns a deadline that has passed.
+func aLongTimeAgo() time.Time { return time.Unix(1, 0) }
 
 // open reports whether an idle line seems usable: the host has neither closed it nor sent anything
 // unasked.

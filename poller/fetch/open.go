@@ -68,8 +68,12 @@ func (c *Client) open(e *exchange, call Call, b *Body) (*Response, error) {
 	}
 	// Files rarely become smaller, and their length is worth more.
 	request.Header["Accept-Encoding"] = []string{"identity"}
+	w, err := c.wayOf(e)
+	if err != nil {
+		return nil, err
+	}
 	e.redirects = call.MaxRedirects
-	e.client = http.Client{Transport: c.way.Load().of(call, request.URL), CheckRedirect: e.checkRedirect}
+	e.client = http.Client{Transport: w.of(call, request.URL), CheckRedirect: e.checkRedirect}
 	answer, err := e.client.Do(request)
 	if err != nil {
 		return nil, err

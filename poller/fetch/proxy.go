@@ -62,21 +62,19 @@ type proxied struct {
 	proxy   *http.Transport
 }
 
-// newProxied returns the transport through a proxy. Requests that need no proxy use the
-// direct transport.
-func (w *way) newProxied(to *url.URL, except string) *proxied {
+// exceptBy returns which URLs need the proxy, by Options.NoProxy.
+func exceptBy(to *url.URL, except string) func(*url.URL) (*url.URL, error) {
 	config := httpproxy.Config{HTTPProxy: to.String(), HTTPSProxy: to.String(), NoProxy: except}
-	p := &proxied{rule: w.rule, through: config.ProxyFunc(), direct: w.direct, proxy: w.transport.Clone()}
+	return config.ProxyFunc()
+}
+
+// newProxied returns the transport through a proxy. Requests for which through returns no proxy use
+// the direct transport.
+func (w *way) newProxied(to *url.URL, through func(*url.URL) (*url.URL, error)) *proxied {
+	p := &proxied{rule: w.rule, through: through, direct: w.direct, proxy: w.transport.Clone()}
 	// The operator names the proxy, so its address is not judged.
-	dialer := w.dialer
 	p.proxy.Proxy = http.ProxyURL(to)
-	p.proxy.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dialer.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, unreachedProxy(err)
-		}
-		return conn, nil
-	}
+	p.proxy.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return w.dialProxy(ctx, address) }
 	p.proxy.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
 		return tunnelError(answer.StatusCode)
 	}

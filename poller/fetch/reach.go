@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -28,7 +29,7 @@ func (n *names) reach(ctx context.Context, dialer net.Dialer, network, host, por
 	if err != nil {
 		return nil, err
 	}
-	first, others := families(addresses)
+	first, others := families(addresses, network)
 	dial := func(ctx context.Context, all []netip.Addr) (net.Conn, error) {
 		return dialEach(ctx, dialer, network, port, all)
 	}
@@ -38,8 +39,15 @@ func (n *names) reach(ctx context.Context, dialer net.Dialer, network, host, por
 	return eitherOf(ctx, func(ctx context.Context) (net.Conn, error) { return dial(ctx, first) }, func(ctx context.Context) (net.Conn, error) { return dial(ctx, others) })
 }
 
-// families splits addresses into the first one's family and the other family.
-func families(addresses []netip.Addr) (first, others []netip.Addr) {
+// families splits addresses into the first one's family and the other family. A network of one family
+// has no other.
+func families(addresses []netip.Addr, network string) (first, others []netip.Addr) {
+	of := slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool {
+		return network == "tcp4" && !a.Is4() || network == "tcp6" && a.Is4()
+	})
+	if len(of) > 0 {
+		addresses = of // otherwise the dialer says what is wrong
+	}
 	for _, a := range addresses {
 		if a.Is4() == addresses[0].Is4() {
 			first = append(first, a)

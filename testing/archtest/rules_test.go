@@ -44,12 +44,13 @@ var mayImport = []struct {
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
 
-	{"poller", []string{"accounts", "accounts/activity", "accounts/budget", "accounts/cadence", "accounts/maintenance", "accounts/history", "circulate", "circulate/limit", "poller/internal/conceal", "poller/internal/panics"}},
+	{"poller", []string{"accounts", "accounts/activity", "accounts/budget", "accounts/cadence", "accounts/maintenance", "accounts/history", "circulate", "circulate/limit", "poller/egress", "poller/internal/conceal", "poller/internal/panics"}},
+	{"poller/egress", nil},
 	{"poller/internal/...", nil},
-	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller", "poller/internal/conceal", "poller/internal/panics"}},
+	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller", "poller/egress", "poller/internal/conceal", "poller/internal/panics"}},
 	{"poller/files", nil},
 	{"poller/files/s3", []string{"poller/files", "poller/secrets"}},
-	{"poller/fetch", []string{"accounts/strict", "poller", "poller/secrets"}},
+	{"poller/fetch", []string{"accounts/strict", "poller", "poller/egress", "poller/secrets"}},
 	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller", "poller/internal/conceal", "poller/internal/copies"}},
 	{"poller/checkers/message", []string{"accounts/strict", "poller"}},
 	{"poller/token", []string{"circulate/credential", "poller", "poller/internal/copies"}},
@@ -69,7 +70,7 @@ var mayImport = []struct {
 	{"poller/delivery/internal/refusals", nil},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 
-	{"poller/files/keep", []string{"accounts", "circulate", "circulate/group", "poller", "poller/delivery", "poller/files"}},
+	{"poller/files/keep", []string{"accounts", "circulate", "circulate/group", "poller", "poller/delivery", "poller/egress", "poller/files"}},
 
 	{"monitor", []string{"accounts", "accounts/activity", "accounts/budget", "accounts/cadence", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
 
@@ -103,7 +104,7 @@ var mayImport = []struct {
 	// The API seals secrets, and has nothing that opens one.
 	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/moving", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail"}, forEdges...)},
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
-	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/secrets"}},
+	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/egress", "poller/secrets"}},
 	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
 	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/files", "poller/secrets"}},
 	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},

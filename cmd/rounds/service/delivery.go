@@ -70,7 +70,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 		return err
 	}
 	d := &deliverer{
-		settings: s, ring: ring, client: newClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(), keeps: o.Files != nil, files: linksTo(keeper, s, log),
+		settings: s, ring: ring, client: newWebhookClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(), keeps: o.Files != nil, files: linksTo(keeper, s, log),
 		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
 		consumed: consumed, delivered: webhook.NewMetrics(registry),
 		running: make(map[string]*delivering),

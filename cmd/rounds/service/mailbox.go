@@ -17,7 +17,7 @@ import (
 // mailboxesAt returns the providers at which mailboxes are signed in, for each kind, reached under the
 // pollers' rules, with this service's registrations among the source's own secrets.
 func mailboxesAt(client *fetch.Client, source secrets.Source) []mailbox.Server {
-	imapAt, graphAt := mailboxAt(oauth.NewClient(imap.Kind, client, source)), mailboxAt(oauth.NewClient(graph.Kind, client, source))
+	imapAt, graphAt := mailboxAt(imap.Kind, oauth.NewClient(imap.Kind, client, source)), mailboxAt(graph.Kind, oauth.NewClient(graph.Kind, client, source))
 	imapAt.Kind, imapAt.Cadence = imap.Kind, "every 0" // it is held in IDLE
 	imapAt.Config, imapAt.Own = mailbox.ConfigOfIMAP, mailbox.OwnOfIMAP
 	imapAt.Hosts = func(provider string) []string {
@@ -37,11 +37,11 @@ func mailboxesAt(client *fetch.Client, source secrets.Source) []mailbox.Server {
 }
 
 // mailboxAt returns how mailboxes are signed in by a client.
-func mailboxAt(c *oauth.Client) mailbox.Server {
+func mailboxAt(kind string, c *oauth.Client) mailbox.Server {
 	return mailbox.Server{
 		Validate: c.ValidateProvider,
 		Begin: func(ctx context.Context, provider, user, redirect string) (*mailbox.Pending, error) {
-			p, err := c.Begin(ctx, provider, user, redirect)
+			p, err := c.Begin(signsIn(ctx, kind), provider, user, redirect)
 			if err != nil {
 				return nil, signInError(err)
 			}
@@ -53,7 +53,7 @@ func mailboxAt(c *oauth.Client) mailbox.Server {
 			if err := json.Unmarshal(p.Secret, &pending); err != nil {
 				return nil, false, err
 			}
-			g, slower, err := c.Poll(ctx, &pending)
+			g, slower, err := c.Poll(signsIn(ctx, kind), &pending)
 			granted, err := grantedOf(g, err)
 			return granted, slower, err
 		},
@@ -62,7 +62,7 @@ func mailboxAt(c *oauth.Client) mailbox.Server {
 			if err := json.Unmarshal(p.Secret, &pending); err != nil {
 				return nil, err
 			}
-			return grantedOf(c.Exchange(ctx, &pending, state, code, issuer))
+			return grantedOf(c.Exchange(signsIn(ctx, kind), &pending, state, code, issuer))
 		},
 	}
 }

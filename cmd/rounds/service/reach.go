@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -27,10 +28,17 @@ func NewClient(s settings.Poller, o Options) (*fetch.Client, error) {
 // service itself uses; it may be nil.
 func newClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Client {
 	networks, _ := fetch.ParseNetworks(s.AllowNetworks) // validated: a fault leaves none
+	ways, _ := egress.Parse(s.Egress)                   // validated too
 	return fetch.New(fetch.Options{
 		UserAgent: fetch.UserAgent(o.Version, o.Commit, s.Contact), AllowPrivate: s.AllowPrivate, Networks: networks, Reserved: reserved, Program: o.Program,
-		Proxy: s.Proxy, NoProxy: s.NoProxy, Kept: keptConnections(s.KeptConnections, openFiles(os.DirFS("/"))),
+		Proxy: s.Proxy, NoProxy: s.NoProxy, Ways: ways, Kept: keptConnections(s.KeptConnections, openFiles(os.DirFS("/"))),
 	})
+}
+
+// newWebhookClient returns the client that reaches webhooks, which no account's way is for.
+func newWebhookClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Client {
+	s.Egress = ""
+	return newClient(s, o, reserved)
 }
 
 // reachOf lets a client reach the networks of other settings.

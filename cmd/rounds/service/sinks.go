@@ -72,7 +72,7 @@ func readEndpoints(path string, types sink.Types) ([]sink.Endpoint, error) {
 
 // lookAtEndpoints reads the endpoints of settings that are not used, to judge them or show them.
 func lookAtEndpoints(s settings.Settings, o Options) ([]sink.Endpoint, error) {
-	client := newClient(s.Poller, o, nil)
+	client := newWebhookClient(s.Poller, o, nil)
 	defer client.Close()
 	tools := Tools{Client: client, Secrets: newSecrets(s.Poller, o).Service(), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: s.Redis.Namespace}
 	own, err := ownSinks(o, tools)

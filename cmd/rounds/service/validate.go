@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
@@ -21,13 +23,13 @@ func Validate(s settings.Settings, o Options) error {
 	o = o.withDefaults()
 	reach := reachFaults(s.Poller)
 	if len(reach) > 0 {
-		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.AllowNetworks, s.Poller.Contact = "", "", "", "" // the rest is then validated as well
+		s.Poller.Proxy, s.Poller.NoProxy, s.Poller.Egress, s.Poller.AllowNetworks, s.Poller.Contact = "", "", "", "", "" // the rest is then validated as well
 	}
 	checkers, err := NewCheckers(s.Poller, o)
 	if err != nil {
 		return err
 	}
-	faults := slices.Concat(redisFaults(s.Redis), reach, limitFaults(s, checkers), budgetFaults(s), keepingFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), fileFaults(s, o), sealFaults(s.Seal), peopleFaults(s))
+	faults := slices.Concat(redisFaults(s.Redis), reach, egressFaults(s, checkers), limitFaults(s, checkers), budgetFaults(s), keepingFaults(s, checkers), webhookFaults(s, o), callbackFaults(s, o), fileFaults(s, o), sealFaults(s.Seal), peopleFaults(s))
 	if len(faults) == 0 {
 		return nil
 	}
@@ -55,7 +57,8 @@ func reachFaults(s settings.Poller) settings.Faults {
 		contact = fetch.ValidateContact(s.Contact)
 	}
 	_, networks := fetch.ParseNetworks(s.AllowNetworks)
-	return slices.Concat(faultsAbout("ROUNDS_PROXY", "", proxy), faultsAbout("ROUNDS_NO_PROXY", "", fetch.ValidateNoProxy(s.NoProxy)), faultsAbout(allowNetworks, "", networks), faultsAbout("ROUNDS_CONTACT", "", contact))
+	_, ways := egress.Parse(s.Egress)
+	return slices.Concat(faultsAbout("ROUNDS_EGRESS", "egress: ", ways), faultsAbout("ROUNDS_PROXY", "", proxy), faultsAbout("ROUNDS_NO_PROXY", "", fetch.ValidateNoProxy(s.NoProxy)), faultsAbout(allowNetworks, "", networks), faultsAbout("ROUNDS_CONTACT", "", contact))
 }
 
 // redisFaults reads the URL and the passwords of Redis to find their faults; openRedis
@@ -75,6 +78,17 @@ func redisFaults(s settings.Redis) (faults settings.Faults) {
 		if file.path != "" {
 			_, err := connect.ReadPassword(file.path)
 			faults = append(faults, faultsAbout(file.name, "", err)...)
+		}
+	}
+	return faults
+}
+
+// egressFaults finds ways for kinds that there are not.
+func egressFaults(s settings.Settings, checkers poller.Checkers) (faults settings.Faults) {
+	ways, _ := egress.Parse(s.Poller.Egress) // reachFaults has its faults
+	for _, kind := range ways.Kinds() {
+		if _, ok := checkers[kind]; !ok {
+			faults = append(faults, settings.Fault{Name: "ROUNDS_EGRESS", Reason: fmt.Sprintf("kind %q is not known; the kinds are %s", kind, strings.Join(checkers.Kinds(), ", "))})
 		}
 	}
 	return faults

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/rounds-dev/rounds/poller/egress"
 )
 
 // comparedLength is how many bytes of a value are shown.
@@ -27,6 +29,9 @@ func (s Settings) Compared() map[string]string {
 		switch {
 		case one.Name == "ROUNDS_PROXY":
 			compared[one.Name] = shortened(withoutUser(text))
+		case one.Name == "ROUNDS_EGRESS":
+			ways, _ := egress.Parse(text) // the service has validated it
+			compared[one.Name] = shortened(ways.String())
 		case one.Secret == "" || one.Name == "ROUNDS_FILES": // keys in the latter are a fault
 			compared[one.Name] = shortened(text)
 		}
@@ -41,7 +46,7 @@ func (s setting) comparedFor() []string {
 		return nil
 	case "ROUNDS_SECRETS_PUBLIC_KEY":
 		return []string{RoleAPI} // all seal for one key
-	case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_PROXY", "ROUNDS_NO_PROXY", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS":
+	case "ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_PROXY", "ROUNDS_NO_PROXY", "ROUNDS_EGRESS", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS":
 		// All that judge a record or call out need it: the API judges what pollers will reach.
 		return []string{RoleAPI, RolePoller, RoleDelivery}
 	case "ROUNDS_FILES":

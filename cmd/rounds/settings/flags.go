@@ -35,7 +35,7 @@ func AddSealFlags(flags *pflag.FlagSet) {
 // AddCheckerFlags adds the flags of the settings that callers of ReadPoller use.
 func AddCheckerFlags(flags *pflag.FlagSet) {
 	used := []string{"ROUNDS_ALLOW_NETWORKS", "ROUNDS_ALLOW_PRIVATE_ADDRESSES", "ROUNDS_SECRETS_DIR", "ROUNDS_SECRETS_UNBOUND", "ROUNDS_SECRETS_PLAIN_HOSTS",
-		"ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY"}
+		"ROUNDS_CHECK_TIMEOUT", "ROUNDS_PROXY", "ROUNDS_NO_PROXY", "ROUNDS_EGRESS"}
 	addSome(flags, all(), func(name string) bool { return slices.Contains(used, name) })
 }
 

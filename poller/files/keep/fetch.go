@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/files"
 )
 
@@ -89,7 +90,7 @@ func (k *Keeper) fetch(ctx context.Context, w Wanted) (circulate.File, error) {
 	if err != nil {
 		return none, err
 	}
-	within, cancel := context.WithTimeout(ctx, fetchTimeout)
+	within, cancel := context.WithTimeout(egress.For(ctx, &egress.Account{ID: account.ID, Kind: account.Kind, Labels: account.Labels}), fetchTimeout)
 	defer cancel()
 	body, err := fetchFile(within, keeper, poller.FileRequest{Account: w.Account, Config: account.Config, Message: w.Message, File: w.Place})
 	if err != nil {
