@@ -106,7 +106,7 @@ var mayImport = []struct {
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/egress", "poller/secrets"}},
 	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
-	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/fetch", "poller/files", "poller/secrets"}},
+	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/egress", "poller/fetch", "poller/files", "poller/secrets"}},
 	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},
 	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/locale", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
 }

@@ -150,7 +150,7 @@ func (s *Server) readRecord(ctx context.Context, record json.RawMessage, into *t
 	case err != nil:
 		return err
 	}
-	into.Account, into.Kind, into.Config = a.ID, a.Kind, a.Config
+	into.Account, into.Kind, into.Config, into.Labels = a.ID, a.Kind, a.Config, a.Labels
 	if into.Config == nil {
 		into.Config = json.RawMessage("{}")
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -31,6 +32,10 @@ func (d *doctor) wayOut(ctx context.Context, known knowledge) {
 		return
 	}
 	defer client.Close()
+	ways, _ := egress.Parse(d.Settings.Poller.Egress) // NewClient has found its faults
+	for _, way := range ways.All() {
+		d.named(ctx, way)
+	}
 	if proxy := d.Settings.Poller.Proxy; proxy != "" {
 		d.proxy(ctx, proxy)
 		return
@@ -64,7 +69,7 @@ func dial(ctx context.Context, client *fetch.Client, host string) Check {
 	ctx, cancel := context.WithTimeout(ctx, hostWithin)
 	defer cancel()
 	began := time.Now()
-	conn, err := client.Dial(ctx, host)
+	conn, err := client.Dial(egress.For(ctx, new(egress.Account)), host)
 	var unknown *net.DNSError
 	switch {
 	case err == nil:
@@ -96,6 +101,34 @@ func (d *doctor) proxy(ctx context.Context, proxy string) {
 	}
 	_ = conn.Close()
 	d.ok(part, "the proxy at "+secrets.HostOf(u)+" was reached; it resolves and reaches all other hosts, which were not tried")
+}
+
+// named tries a way of ROUNDS_EGRESS as far as its proxy, or its source address.
+func (d *doctor) named(ctx context.Context, way egress.Way) {
+	part, where := "way out "+way.Name, way.Where()
+	ctx, cancel := context.WithTimeout(ctx, hostWithin)
+	defer cancel()
+	switch {
+	case way.Proxy != nil:
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, "tcp", way.Proxy.Host)
+		if err != nil {
+			d.fault(part, fmt.Sprintf("the proxy at %s cannot be reached, so its accounts wait: %v", where, err), "start the proxy, or correct ROUNDS_EGRESS")
+			return
+		}
+		_ = conn.Close()
+		d.ok(part, "the proxy at "+where+" was reached; it was not asked for a host")
+	case way.Source.IsValid():
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(way.Source.String(), "0"))
+		if err != nil {
+			d.fault(part, fmt.Sprintf("%s is no address of this machine, so its accounts wait: %v", where, err), "give the machine the address, or correct ROUNDS_EGRESS")
+			return
+		}
+		_ = listener.Close()
+		d.ok(part, where+" is an address of this machine")
+	default:
+		d.ok(part, "it has no proxy")
+	}
 }
 
 // hosts returns some hosts that accounts and webhooks name, as HOST:PORT.
