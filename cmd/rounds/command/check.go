@@ -18,6 +18,7 @@ import (
 	"github.com/rounds-dev/rounds/deployments/guide"
 	"github.com/rounds-dev/rounds/poller/byhand"
 	"github.com/rounds-dev/rounds/poller/checkers/connector"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
@@ -288,7 +289,7 @@ Exit codes:
 			}
 			defer client.Close()
 			checker := connector.New(client, secrets.Source{Dir: s.SecretsDir, Lookup: lookup})
-			findings, err := checker.Verify(cmd.Context(), connector.Trial{Config: config, Account: account, SendTo: sendTo, Deadline: s.CheckTimeout})
+			findings, err := checker.Verify(egress.For(cmd.Context(), &egress.Account{ID: account, Kind: checker.Kind()}), connector.Trial{Config: config, Account: account, SendTo: sendTo, Deadline: s.CheckTimeout})
 			if errors.Is(err, secrets.ErrNotFound) {
 				err = fmt.Errorf("%w, and stored secrets are in Redis and are not found here: put it into one of the two for this command", err)
 			}
