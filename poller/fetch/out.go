@@ -100,7 +100,7 @@ func (w *way) askHTTP(ctx context.Context, conn net.Conn, address string) (net.C
 	if err != nil {
 		return nil, spokeBadly(ctx, "its answer is not HTTP, or the connection broke off")
 	}
-	if failed := tunnelError(answer.StatusCode); failed != nil {
+	if failed := tunnelError(answer.StatusCode, true); failed != nil {
 		return nil, failed
 	}
 	if from.Buffered() == 0 {

@@ -143,6 +143,16 @@ func TestAnAccountGoesByItsWayOnly(t *testing.T) {
 			}
 		}
 	}
+	// A way that refuses the login is to blame itself: the rest of our network is well.
+	for _, held := range []bool{false, true} {
+		for _, url := range []string{"http://login.example/", "https://login.example/"} {
+			a := egress.Account{Kind: "b"}
+			_, err := c.Do(egress.For(t.Context(), &a), Call{URL: url, Held: held})
+			if got := CheckError(err); got.Code != string(CodeProxy) || got.Scope != poller.ScopeEgress || got.Network {
+				t.Errorf("%s, held %v: %v, %+v", url, held, err, got)
+			}
+		}
+	}
 	if _, err := c.Do(t.Context(), Call{URL: server.URL}); err == nil || err.Error() != errNobody.Error() {
 		t.Errorf("a call of nobody: %v", err)
 	}

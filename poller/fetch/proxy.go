@@ -57,6 +57,7 @@ func parseProxy(raw string) (*url.URL, error) {
 // names. A direct request is judged as usual, at each connection.
 type proxied struct {
 	rule    Rule
+	named   bool                             // it is a way of Options.Ways
 	through func(*url.URL) (*url.URL, error) // nil: directly
 	direct  http.RoundTripper
 	proxy   *http.Transport
@@ -71,12 +72,12 @@ func exceptBy(to *url.URL, except string) func(*url.URL) (*url.URL, error) {
 // newProxied returns the transport through a proxy. Requests for which through returns no proxy use
 // the direct transport.
 func (w *way) newProxied(to *url.URL, through func(*url.URL) (*url.URL, error)) *proxied {
-	p := &proxied{rule: w.rule, through: through, direct: w.direct, proxy: w.transport.Clone()}
+	p := &proxied{rule: w.rule, named: w.out.Name != "", through: through, direct: w.direct, proxy: w.transport.Clone()}
 	// The operator names the proxy, so its address is not judged.
 	p.proxy.Proxy = http.ProxyURL(to)
 	p.proxy.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return w.dialProxy(ctx, address) }
 	p.proxy.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-		return tunnelError(answer.StatusCode)
+		return tunnelError(answer.StatusCode, p.named)
 	}
 	return p
 }
@@ -114,7 +115,7 @@ func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer, err := p.proxy.RoundTrip(request)
 	if err == nil && answer.StatusCode == http.StatusProxyAuthRequired {
 		answer.Body.Close()
-		return nil, tunnelError(answer.StatusCode)
+		return nil, tunnelError(answer.StatusCode, p.named)
 	}
 	return answer, err
 }
@@ -130,14 +131,14 @@ func unreachedProxy(err error) *Error {
 
 // tunnelError returns the error for a proxy's answer to CONNECT, or nil if the proxy
 // has connected. If the proxy cannot reach the host, the host is to blame. If it
-// refuses the host, the account is.
-func tunnelError(status int) error {
+// refuses the host, the account is. If a named way's proxy refuses the login, the way is.
+func tunnelError(status int, named bool) error {
 	said := fmt.Sprintf("%d %s", status, cmp.Or(http.StatusText(status), "of its own"))
 	switch {
 	case status >= 200 && status <= 299:
 		return nil
 	case status == http.StatusProxyAuthRequired:
-		return &Error{Code: CodeProxy, text: "the proxy refuses the login: " + said, blame: blameUs}
+		return &Error{Code: CodeProxy, text: "the proxy refuses the login: " + said, blame: blameUs, way: named}
 	case status >= 500:
 		return &Error{Code: CodeConnect, text: "the proxy has no connection to the host: " + said, blame: blameHost}
 	}
