@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/egress"
 )
 
 // A Checker checks the accounts of one kind. It must be safe for concurrent
@@ -124,10 +125,14 @@ func (w Warning) String() string { return w.Code + ": " + w.Message }
 // Checkers are the checkers of a process, by kind.
 type Checkers map[string]Checker
 
-// NewCheckers returns checkers by their kind. Two checkers of one kind are an error.
+// NewCheckers returns checkers by their kind. Two checkers of one kind are an error, and so is a kind
+// named egress, the word of ways out.
 func NewCheckers(all ...Checker) (Checkers, error) {
 	c := make(Checkers, len(all))
 	for _, checker := range all {
+		if checker.Kind() == egress.Target {
+			return nil, fmt.Errorf("poller: the kind %q has the name of the ways out: give it another", checker.Kind())
+		}
 		if _, twice := c[checker.Kind()]; twice {
 			return nil, fmt.Errorf("poller: two checkers of kind %q", checker.Kind())
 		}

@@ -22,8 +22,8 @@ import (
 // Label is the label by which an account names its way.
 const Label = "egress"
 
-// Target is what comes before the / in the name of a way's limit and of its state: egress/NAME. No
-// kind has this name.
+// Target is a name that no kind may have: egress/NAME would otherwise mean a kind's host where
+// people expect the way NAME.
 const Target = "egress"
 
 const (
