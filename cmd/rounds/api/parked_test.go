@@ -110,6 +110,18 @@ func TestParked(t *testing.T) {
 	revive(`{"ids":[`+strings.Join(long, ",")+`]}`, Revived{NotFound: accounts.MaxReviveIDs})
 }
 
+// The schedule has the way by which the account's calls go.
+func TestScheduleHasTheWay(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Way = func(a *accounts.Account) string { return a.Kind + " " + a.ID + " " + a.Labels["region"] }
+	})
+	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain","labels":{"region":"de"}}`, 201, nil)
+	var s Schedule
+	if got := f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.Way != "plain a de" {
+		t.Errorf("%s", got.body)
+	}
+}
+
 func TestSchedule(t *testing.T) {
 	f := newFixture(t, nil)
 	f.call("GET", "/v1/accounts/a%2Fb/schedule", "", 404, nil)

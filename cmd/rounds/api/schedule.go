@@ -59,6 +59,8 @@ type Schedule struct {
 	Push *Push `json:"push,omitempty" doc:"The hub that announces what is new, if the account subscribes at one."`
 
 	Answers *Answers `json:"answers,omitempty" doc:"How its answers stand. Left out if it cannot send."`
+
+	Way string `json:"way,omitempty" doc:"The way of ROUNDS_EGRESS by which all its calls go, as this process has that setting; left out if by none. If its label egress names a way that there is not, its calls go nowhere, and last_error says so."`
 }
 
 // Push says how a subscription at a hub stands.
@@ -122,6 +124,9 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
 			lanes.Seconds = &seconds
 		}
+	}
+	if s.options.Way != nil {
+		schedule.Way = s.options.Way(&e.Account)
 	}
 	if schedule.Maintenance, err = s.maintains(ctx, &e); err != nil {
 		return schedule, err

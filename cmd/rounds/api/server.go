@@ -42,6 +42,10 @@ type Options struct {
 	// send.
 	Sending func(kind string, config json.RawMessage) Sending
 
+	// Way returns the name of the way out by which an account's calls go; empty: none. Nil: there
+	// are no ways.
+	Way func(*accounts.Account) string
+
 	// SendBounds are how many sends may wait; zero: the defaults.
 	SendBounds circulate.SendBounds
 

@@ -216,6 +216,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 		w := &s.Maintenance[i]
 		table.add("maintenance", fmt.Sprintf("until %s: %s (%s, by %s); failures count nowhere", clockTime(w.Until), oneLine(w.Reason), oneLine(w.Name), cmp.Or(oneLine(w.By), "nobody")))
 	}
+	table.add("way out", s.Way)
 	table.add("push", pushOf(s.Push))
 	if !s.Skip.IsZero() {
 		table.add("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")

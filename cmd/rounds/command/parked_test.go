@@ -128,6 +128,18 @@ func TestAccountWhySaysWhatParks(t *testing.T) {
 	}
 }
 
+func TestAccountWhyShowsTheWay(t *testing.T) {
+	for way, want := range map[string]bool{"berlin": true, "": false} {
+		var out strings.Builder
+		if err := printSchedule(&out, api.Schedule{ID: "a", Way: way}); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); strings.Contains(got, "way out") != want || !strings.Contains(got, way+"\n") {
+			t.Errorf("by %q:\n%s", way, got)
+		}
+	}
+}
+
 func TestAccountWhy(t *testing.T) {
 	s := startAPI(t)
 	s.must("account", "add", "a/b", "--kind", "feed", "--set", "url=u", "--every", "5m", "--priority", "low")

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/egress"
@@ -39,6 +41,19 @@ func newClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Cl
 func newWebhookClient(s settings.Poller, o Options, reserved *fetch.Reserved) *fetch.Client {
 	s.Egress = ""
 	return newClient(s, o, reserved)
+}
+
+// wayIn returns which way accounts go, by validated settings. An account that names a way that there is
+// not has that one, and goes nowhere.
+func wayIn(s settings.Poller) func(*accounts.Account) string {
+	ways, _ := egress.Parse(s.Egress)
+	return func(a *accounts.Account) string {
+		name, err := ways.Choose(&egress.Account{ID: a.ID, Kind: a.Kind, Labels: a.Labels})
+		if unknown, ok := errors.AsType[*egress.UnknownError](err); ok {
+			return unknown.Name
+		}
+		return name
+	}
 }
 
 // reachOf lets a client reach the networks of other settings.
