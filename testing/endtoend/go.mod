@@ -6,11 +6,13 @@ require github.com/rounds-dev/rounds v0.0.0
 
 require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
+	github.com/elazarl/goproxy v1.9.3
 	github.com/gomodule/redigo v1.9.3
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/rs/zerolog v1.33.0
 	github.com/standard-webhooks/standard-webhooks/libraries v0.0.1
+	github.com/things-go/go-socks5 v0.1.0
 	golang.org/x/sync v0.24.0
 	modernc.org/sqlite v1.61.1
 )
