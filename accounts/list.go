@@ -122,9 +122,10 @@ type listing struct {
 }
 
 // enough reports whether the page has cost what it may. It has then looked at some account, so
-// that the next page comes further.
+// that the next page comes further. A page that has found all that it looked at is not cut short
+// for its time.
 func (l *listing) enough() bool {
-	return l.looked >= lookBudget || l.looked > 0 && time.Since(l.began) >= lookFor
+	return l.looked >= lookBudget || l.looked > len(l.page.Views) && time.Since(l.began) >= lookFor
 }
 
 // walk goes on in the shard, and reports whether the page ends there.
