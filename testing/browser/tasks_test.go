@@ -62,6 +62,7 @@ var tasks = []struct {
 	{"who deleted an account", (*shift).deletedBy},
 	{"a killed replica, followed", (*shift).killed},
 	{"the messages of one account", (*shift).messagesOfOne},
+	{"a message by its text", (*shift).messageByText},
 	{"the cadence of 200 accounts, changed and undone", (*shift).cadences},
 	{"whether there is a backup", (*shift).backup},
 	{"the noisiest account, stopped", (*shift).noisiest},
@@ -344,6 +345,16 @@ func (s *shift) messagesOfOne() {
 	s.choose(`#live-messages a[href^="/messages?account="]`)
 	s.at("/messages")
 	s.reads("#rows > li", "an order of 777")
+	s.ends()
+}
+
+// messageByText finds a message of which only a part of the text is known.
+func (s *shift) messageByText() {
+	s.begins()
+	s.choose(`nav a[href="/messages"]`)
+	s.send("#f-text", "order of 2345")
+	s.sees(`location.search.includes("2345")`)
+	s.reads("#rows > li", "an order of 2345")
 	s.ends()
 }
 
