@@ -276,6 +276,7 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 	}
 	u.run("account", "edit", "news")
 	u.run("account", "nudge", "news")
+	u.run("account", "retry", "news")
 	u.run("account", "pause", "news")
 	u.run("account", "resume", "news")
 	u.run("account", "pause", "--label", "team=desk")
