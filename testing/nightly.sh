@@ -223,6 +223,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "files in a bucket of a real S3 server" env -C testing/s3 go test -count=1 -tags night .
 	run "100,000 files" go run ./testing/bench files
 	run "the Helm chart, as Helm renders it" go run -C testing/kubernetes/helm .
+	run "a day of pollers that KEDA scales" env -C testing/kubernetes go test -count=1 -tags night .
 	run "mails of others" mailed
 	run "feeds of others" fed
 	run "an identity provider of others" signed

@@ -257,8 +257,7 @@ if [ -n "$race" ]; then
 	# All code is watched but the interpreter of Lua, another's and used by one goroutine at a
 	# time: a third of what tests on the embedded Redis cost. A package with generic functions
 	# must not be left out, for others may be linked with its copies of them.
-	# So is the engine of queries that judges how pollers scale.
-	flags+=(-race '-gcflags=github.com/yuin/gopher-lua/...=-race=false' '-gcflags=github.com/prometheus/prometheus/promql/...=-race=false')
+	flags+=(-race '-gcflags=github.com/yuin/gopher-lua/...=-race=false')
 	export GORACE=atexit_sleep_ms=50 # each program waits for a second at its end by default
 	export CGO_ENABLED=1 # an environment that forbids it forbids the race detector
 fi

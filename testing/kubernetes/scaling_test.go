@@ -1,3 +1,5 @@
+//go:build night
+
 package kubernetestest
 
 import (
