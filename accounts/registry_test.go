@@ -21,7 +21,7 @@ import (
 // Tests of many accounts run without the race detector, which sees the same steps in those of
 // few.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestLargeShardsAreListedInWindows", "TestCatchUpIsEstimated", "TestEveryFilterFindsWhatAPlainScanFinds", "TestImport", "TestImportTellsRepeatedIDs", "TestBulk", "TestList",
+	goleak.VerifyTestMain(processes.Apart(m, "TestOrders", "TestTheIndexIsUpToDateWhileItIsAsked", "TestStepWalkPassesOverWhatIsNotSelected", "TestLargeShardsAreListedInWindows", "TestCatchUpIsEstimated", "TestEveryFilterFindsWhatAPlainScanFinds", "TestImport", "TestImportTellsRepeatedIDs", "TestBulk", "TestList",
 		"TestListsWhileTheNumberOfShardsChanges", "TestBulkWhileTheNumberOfShardsChanges"))
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -12,8 +13,11 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
+
+func TestMain(m *testing.M) { os.Exit(processes.Apart(m, "TestMillionAccountsAreBounded").Run()) }
 
 // A million accounts with the longest names, on as many hosts and labels, leave a sheet that fits,
 // and 828 of the largest sheets fit into 16 MiB of Redis.

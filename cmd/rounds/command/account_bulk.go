@@ -76,7 +76,8 @@ resume accounts slowly, see "rounds parked revive".` + resumeHelp + bulkHelp,
 
 func newRetryCommand(env environment) *cobra.Command {
 	return newBulkCommand(env, bulkCommand{
-		name: "retry", done: "retried", action: accounts.RetryAll, one: retry, paced: true,
+		name: "retry", done: "retried", action: accounts.RetryAll, paced: true,
+		one: func(calls *client.Client, ctx context.Context, id string) error { return retry(ctx, calls, id) },
 	}, &cobra.Command{
 		Short: "Have accounts checked soon, and put parked ones back into circulation",
 		Long: `Have accounts checked soon: parked ones circulate again, with their failures
@@ -89,7 +90,7 @@ due at once, selected ones one after the other, at a rate.` + bulkHelp,
 
 // retry revives an account that is parked, and nudges any other. The API refuses a nudge of a
 // paused one.
-func retry(calls *client.Client, ctx context.Context, id string) error {
+func retry(ctx context.Context, calls *client.Client, id string) error {
 	account, err := calls.Get(ctx, id)
 	if err != nil {
 		return err

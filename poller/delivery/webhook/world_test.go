@@ -28,7 +28,7 @@ import (
 
 // The three longest run without the race detector. Shorter tests of a consumer do the same steps with it.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestWhyAnEndpointIsNotReached", "TestARejectingEndpointShowsAndIsRetried", "TestARetryReopensTheBreaker"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestSuite", "TestWhyAnEndpointIsNotReached", "TestARejectingEndpointShowsAndIsRetried", "TestARetryReopensTheBreaker"))
 }
 
 const (
