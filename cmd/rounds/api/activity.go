@@ -90,24 +90,15 @@ func (s *Server) activityRoutes(api huma.API) {
 }
 
 func (s *Server) getActivity(ctx context.Context, r *activityRequest) (Activity, error) {
-	var q activity.Query
-	for _, part := range []struct {
-		name string
-		read func() error
-	}{
-		{"from", func() (err error) { q.From, q.Before, err = pointInTime(r.From); return err }},
-		{"to", func() (err error) { q.To, q.Until, err = pointInTime(r.To); return err }},
-		{"step", func() (err error) { q.Step, err = span(r.Step); return err }},
-	} {
-		if err := part.read(); err != nil {
-			return Activity{}, invalid("query."+part.name, err.Error())
-		}
+	asked, err := timesOf(r.From, r.To, r.Step)
+	if err != nil {
+		return Activity{}, err
 	}
 	whole, err := wholeOf(r.Of)
 	if err != nil {
 		return Activity{}, invalid("query.of", err.Error())
 	}
-	c, err := activity.NewReader(s.options.Ring).Look(ctx, q)
+	c, err := activity.NewReader(s.options.Ring).Look(ctx, activity.Query(asked))
 	switch {
 	case errors.Is(err, activity.ErrFrom):
 		return Activity{}, invalid("query.from", err.Error())
@@ -139,16 +130,33 @@ func activeIn(c *activity.Course, part activity.Part, figure string) []Active {
 	for _, r := range c.Sum.First(part, activeNames) {
 		one := Active{Name: r.Name, Checks: r.Checks, Failures: r.Failures, Messages: r.Messages,
 			Lateness: mean(r.Late, r.Timed), Latest: r.LateMost.Seconds(), Duration: mean(r.Took, r.Timed), Longest: r.TookMost.Seconds()}
-		curves := curvesOf(c, func(s *activity.Sheet) *activity.Figures { return s.Parts[part][r.Name] })
-		one.Curve = map[string]Values{"checks": curves.Checks, "failures": curves.Failures, "messages": curves.Messages, "lateness": curves.Lateness, "duration": curves.Duration}[figure]
-		for i, v := range one.Curve {
-			if math.IsNaN(v) {
-				one.Curve[i] = 0 // it was not among the foremost
+		one.Curve = make(Values, len(c.Points))
+		for i, s := range c.Points {
+			if s == nil {
+				continue
+			}
+			if f := s.Parts[part][r.Name]; f != nil { // otherwise it was not among the foremost
+				one.Curve[i] = valueOf(f, figure)
 			}
 		}
 		all = append(all, one)
 	}
 	return all
+}
+
+// valueOf returns what the parameter figure names.
+func valueOf(f *activity.Figures, figure string) float64 {
+	switch figure {
+	case "failures":
+		return float64(f.Failures)
+	case "messages":
+		return float64(f.Messages)
+	case "lateness":
+		return mean(f.Late, f.Timed)
+	case "duration":
+		return mean(f.Took, f.Timed)
+	}
+	return float64(f.Checks)
 }
 
 // mean returns an average in seconds, or 0 of nothing.

@@ -100,20 +100,15 @@ func (s *Server) historyRoutes(api huma.API) {
 }
 
 func (s *Server) getHistory(ctx context.Context, r *historyRequest) (History, error) {
-	var q history.Query
-	for _, part := range []struct {
-		name string
-		read func() error
-	}{
-		{"from", func() (err error) { q.From, q.Before, err = pointInTime(r.From); return err }},
-		{"to", func() (err error) { q.To, q.Until, err = pointInTime(r.To); return err }},
-		{"step", func() (err error) { q.Step, err = span(r.Step); return err }},
-		{"fields", func() (err error) { q.Fields, err = fieldsOf(r.Fields); return err }},
-	} {
-		if err := part.read(); err != nil {
-			return History{}, invalid("query."+part.name, err.Error())
-		}
+	asked, err := timesOf(r.From, r.To, r.Step)
+	if err != nil {
+		return History{}, err
 	}
+	fields, err := fieldsOf(r.Fields)
+	if err != nil {
+		return History{}, invalid("query.fields", err.Error())
+	}
+	q := history.Query{From: asked.From, To: asked.To, Before: asked.Before, Until: asked.Until, Step: asked.Step, Fields: fields}
 	found, err := s.history.Look(ctx, q)
 	switch {
 	case errors.Is(err, history.ErrFrom):
@@ -128,6 +123,29 @@ func (s *Server) getHistory(ctx context.Context, r *historyRequest) (History, er
 		reply.Fields = append(reply.Fields, HistoryField{Name: c.Field.String(), Values: c.Mean, Min: c.Least, Max: c.Most})
 	}
 	return reply, nil
+}
+
+// times are what a request for charts is about, as in history.Query and activity.Query.
+type times struct {
+	From, To            time.Time
+	Before, Until, Step time.Duration
+}
+
+// timesOf reads the parameters from, to and step. Its error is an error reply.
+func timesOf(from, to, step string) (t times, err error) {
+	for _, part := range []struct {
+		name string
+		read func() error
+	}{
+		{"from", func() (err error) { t.From, t.Before, err = pointInTime(from); return err }},
+		{"to", func() (err error) { t.To, t.Until, err = pointInTime(to); return err }},
+		{"step", func() (err error) { t.Step, err = span(step); return err }},
+	} {
+		if err := part.read(); err != nil {
+			return t, invalid("query."+part.name, err.Error())
+		}
+	}
+	return t, nil
 }
 
 // pointInTime reads a time, or how long ago it was.
