@@ -33,8 +33,8 @@ const (
 	// passedPerLook is the number of ids without a selected prefix that cost as much as
 	// a look at one account.
 	passedPerLook = 20
-	// lookFor is about how long a page with a filter looks before it returns: whoever waits for
-	// it shall see how far it is.
+	// lookFor is about how long a page with a filter looks before it returns, so that people who
+	// wait for it see how far it is.
 	lookFor = 150 * time.Millisecond
 )
 

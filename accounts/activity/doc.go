@@ -18,7 +18,7 @@
 // A poller counts hosts, labels and noisy accounts in tables of bounded size, by the algorithm of
 // Anderson and others, "A High-Performance Algorithm for Identifying Frequent Items in Data Streams"
 // (2017): when a table is full, every entry loses the median of all ranks, and those that have
-// nothing left go. So whoever has more than a 256th of a minute's sum is never missed by a poller.
+// nothing left go. So a poller never misses a name that has more than a 256th of a minute's sum.
 // Figures of a name are counted while it is in a table: they are never too great, and exact unless
 // the table overflows. The slowest accounts of a minute are always exact.
 //

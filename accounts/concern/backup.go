@@ -111,7 +111,7 @@ func ReadBackups(ctx context.Context, ring *circulate.Ring) (Backups, error) {
 }
 
 // ofBackups returns the concern about a habit that has ended: backups were taken, and none lately.
-// Whoever never took one may have other ways.
+// A service of which none was ever taken may be backed up in other ways.
 func (f *facts) ofBackups() []Concern {
 	last := f.backups.Last
 	if last == nil || f.now.Sub(last.Ended) < backupOld {

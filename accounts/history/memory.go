@@ -13,16 +13,16 @@ const (
 	growthOver  = 7 * 24 * time.Hour
 	growthLeast = 24 * time.Hour
 	growthStep  = 2 * time.Hour
-	// growthSeen is the least growth within that time that is told from none, as a part of what is used.
+	// growthSeen is the least growth within that time that counts, as a part of what is used.
 	growthSeen = 0.01
-	// fullShown is the longest time until memory is full that is told. What is later nobody knows.
+	// fullShown is the longest forecast that is shown: a later one would say nothing.
 	fullShown = 365 * 24 * time.Hour
 )
 
 // Memory is how Redis' memory, of all nodes together, grows.
 type Memory struct {
 	Used, Limit float64       // bytes; Limit 0: a node has none
-	PerDay      float64       // bytes, by which it grows; negative: it falls; 0: neither can be told
+	PerDay      float64       // bytes, by which it grows; negative: it falls; 0: neither is known
 	Over        time.Duration // the time by which that was judged
 	Full        time.Duration // until the limit is reached at this rate; 0: not within a year
 }

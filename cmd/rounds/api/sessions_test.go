@@ -9,7 +9,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/key"
 )
 
-// Who looks after the service sees who is signed in, and signs somebody out.
+// An admin sees who is signed in, and signs somebody out.
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *Options) { o.Token = rightToken })
