@@ -50,7 +50,9 @@ func TestAHandlerThatFailsIsTold(t *testing.T) {
 			}
 			return nil
 		})
-		c := w.start(delivery.Consumer{Handler: j.handler(), MaxDeliveries: 1000, Log: faketime.Log(w, log)})
+		// After a pause of the default length a message might still wait when the next line is due.
+		minutely := func(int) time.Duration { return time.Minute }
+		c := w.start(delivery.Consumer{Handler: j.handler(), MaxDeliveries: 1000, Log: faketime.Log(w, log), Backoff: minutely})
 		time.Sleep(5 * time.Second)
 		log.expect(t, 1, first)
 		log.expect(t, 1, "level=WARN", first, "no such table: ledger", "account=", "message=0")
