@@ -147,7 +147,7 @@ installed() {
 compiled() { go list -export -test -deps "${flags[@]}" "$@" >/dev/null; }
 
 # linted runs the linter over folders, with what tests have compiled, and gives way to them.
-linted() { GOFLAGS="${GOFLAGS:-} ${flags[*]}" nice "$work/golangci-lint" run "$@"; }
+linted() { GOGC=400 GOFLAGS="${GOFLAGS:-} ${flags[*]}" nice "$work/golangci-lint" run "$@"; }
 
 # tested runs "go test" and keeps what it prints. Garbage is collected a quarter as often:
 # with the race detector that is a fifth of the processor's time. The linter vets.

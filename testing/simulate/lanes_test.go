@@ -21,8 +21,8 @@ func TestNoLaneStarves(t *testing.T) {
 		if !s.begin() {
 			return
 		}
-		for range 4 {
-			time.Sleep(4 * time.Minute)
+		for range 3 {
+			time.Sleep(3 * time.Minute)
 			c, err := w.Census()
 			if err != nil {
 				t.Fatal(err)

@@ -46,7 +46,7 @@ func sending(t *testing.T, p plan, test func(s *simulation)) *summary {
 
 // inTurmoil kills replicas, lets only the heartbeats of others through, and loses replies.
 func inTurmoil(s *simulation) {
-	for n := range 6 {
+	for n := range 4 {
 		if !s.sound() {
 			return
 		}

@@ -14,12 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/poller/oauth"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
-	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream/graphd"
 )
 
 // Files run without the race detector. It watches the suite of files in telegram.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestFileSuite")) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // stored has the access tokens in a source of secrets, as if they were the sign-ins.
 type stored struct{ secrets.Source }

@@ -1,6 +1,14 @@
 package budget
 
-import "testing"
+import (
+	"os"
+	"testing"
+
+	"github.com/rounds-dev/rounds/testing/processes"
+)
+
+// One goroutine computes all: the race detector has nothing to see.
+func TestMain(m *testing.M) { os.Exit(processes.Apart(m, "TestLearnedIsNearTheOptimum").Run()) }
 
 // The learned rule is within 15 % of the optimum by the true rates, for each sort of source, and
 // far better than one interval for all and than what accounts do without a budget.
