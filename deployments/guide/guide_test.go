@@ -57,6 +57,19 @@ func TestEveryPageIsShown(t *testing.T) {
 	}
 }
 
+// The dashboard leads to the rows of the table of settings.
+func TestSettingsHaveAnchors(t *testing.T) {
+	_, table, _ := strings.Cut(get(t, newHandler(t), "/docs/guide/operations?lang=en").Body.String(), `<h2 id="settings"`)
+	if n := strings.Count(table, `<tr id="ROUNDS`); n < 80 {
+		t.Errorf("%d rows have an anchor", n)
+	}
+	for _, name := range []string{"ROUNDS_REDIS_URL", "ROUNDS_EGRESS", "ROUNDS_SECRET_NAME"} {
+		if strings.Count(table, `<tr id="`+name+`">`) != 1 {
+			t.Errorf("%s has no anchor of its own", name)
+		}
+	}
+}
+
 // The first pages say which version they are of: the newest of the changelog.
 func TestFirstPagesNameTheVersion(t *testing.T) {
 	read := func(name string) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
@@ -80,7 +81,7 @@ func render(source []byte, file, prefix string) (*page, error) {
 	source = origin.ReplaceAll(source, nil)
 	md := goldmark.New(
 		goldmark.WithExtensions(extension.Table, extension.Strikethrough),
-		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links{file, prefix}, 500))),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links{file, prefix}, 500), util.Prioritized(rows{}, 501))),
 		goldmark.WithRendererOptions(html.WithUnsafe()), // our own text, with anchors
 	)
 	document := md.Parser().Parse(text.NewReader(source))
@@ -131,6 +132,33 @@ func (l links) Transform(document *ast.Document, reader text.Reader, _ parser.Co
 			n.SetAttributeString("id", named[1])
 			n.RemoveChild(n, end)
 			n.RemoveChild(n, tag)
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// rows gives the rows of the table of settings anchors: the names of the variables.
+type rows struct{}
+
+// variable matches the name of a setting, and nothing else.
+var variable = regexp.MustCompile(`^ROUNDS(_[A-Z0-9]+)+$`)
+
+func (rows) Transform(document *ast.Document, reader text.Reader, _ parser.Context) {
+	named := make(map[string]bool)
+	_ = ast.Walk(document, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		row, ok := n.(*tables.TableRow)
+		if !entering || !ok || row.FirstChild() == nil || row.FirstChild().ChildCount() != 1 {
+			return ast.WalkContinue, nil
+		}
+		code, ok := row.FirstChild().FirstChild().(*ast.CodeSpan)
+		if !ok || code.FirstChild() == nil {
+			return ast.WalkContinue, nil
+		}
+		if t, ok := code.FirstChild().(*ast.Text); ok {
+			if name := t.Segment.Value(reader.Source()); variable.Match(name) && !named[string(name)] {
+				named[string(name)] = true
+				row.SetAttributeString("id", name)
+			}
 		}
 		return ast.WalkContinue, nil
 	})
