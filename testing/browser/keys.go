@@ -25,10 +25,14 @@ func (t *Tab) stroke(sign string) error {
 }
 
 // selectAll presses Ctrl and A, which selects what is in a field.
-func (t *Tab) selectAll() error {
+func (t *Tab) selectAll() error { return t.control('a', "selectAll") }
+
+// control presses Ctrl and a letter, with the commands of the editor that belong to it.
+func (t *Tab) control(letter byte, commands ...string) error {
+	upper := letter - 'a' + 'A'
 	press := func(kind input.DispatchKeyEventType) chromedp.Action[chromedp.Void] {
 		return command(input.DispatchKeyEvent, input.DispatchKeyEventParams{
-			Type: kind, Modifiers: 2, Key: "a", Code: "KeyA", WindowsVirtualKeyCode: 'A', Commands: []string{"selectAll"},
+			Type: kind, Modifiers: 2, Key: string(rune(letter)), Code: "Key" + string(rune(upper)), WindowsVirtualKeyCode: int64(upper), Commands: commands,
 		})
 	}
 	return t.do(press(input.DispatchKeyEventTypeRawKeyDown), press(input.DispatchKeyEventTypeKeyUp))

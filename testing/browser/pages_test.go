@@ -32,6 +32,7 @@ func TestInBrowser(t *testing.T) {
 	t.Run("actions", h.testActions)
 	t.Run("small", w.testSmall)
 	t.Run("keyboard", w.testKeyboard)
+	t.Run("finder", w.testFinder)
 	t.Run("links", w.testLinks)
 	t.Run("scan", w.testScan)
 	t.Run("answers", w.testAnswers)

@@ -421,14 +421,7 @@ func search(v *visit, w http.ResponseWriter) {
 
 // otherwise returns the address of what a text means that is no part of an id, or an empty text.
 func (v *visit) otherwise(text string) string {
-	to := ""
-	if at, err := url.Parse(text); err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "" && at.User == nil {
-		if v.May("POST /v1/accounts") {
-			to = link(newPath, "kind", "feed", "url", text, "id", idOf(at))
-		}
-	} else if name, value, ok := strings.Cut(text, "="); ok && name != "" && value != "" {
-		to = link("/accounts", "label", text)
-	}
+	to, _ := v.meaning(text)
 	if to == "" {
 		return ""
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	Version   string // of the program
 	Demo      bool   // the Overview kills pollers: the API has the routes of a demonstration
 
+	Settings []Setting // of the program, for the finder
+
 	// AwaySince returns the time since which Redis has not served, or zero if it serves. It is nil if
 	// nobody knows.
 	AwaySince func() time.Time

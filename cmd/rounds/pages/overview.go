@@ -67,11 +67,12 @@ func (l *lawState) Class() string {
 const shownReplicas = 50
 
 func overviewPage() *page {
-	return &page{
+	p := &page{
 		name: "overview", path: "/{$}", menu: "overview", scripts: []string{"charts.js"}, data: showOverview,
-		raw:     map[string]func(*visit, http.ResponseWriter){"GET /search": search},
 		actions: map[string]action{"/demo/kill": killPoller, "/concern": sayOfConcern},
 	}
+	p.raw = map[string]func(*visit, http.ResponseWriter){"GET /search": search, "GET /finder": answersFinder(p)}
+	return p
 }
 
 func showOverview(v *visit) (any, error) {

@@ -159,7 +159,7 @@ func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 			return err
 		}
 		if s.API.Dashboard {
-			d, err := pages.New(pages.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version, Demo: o.Demo != nil, AwaySince: ring.AwaySince})
+			d, err := pages.New(pages.Options{May: api.May, Log: options.Log, Namespace: s.Redis.Namespace, Version: o.Version, Demo: o.Demo != nil, AwaySince: ring.AwaySince, Settings: settingsToFind()})
 			if err != nil {
 				return err
 			}
@@ -322,4 +322,13 @@ func countRing(registry prometheus.Registerer, ring *circulate.Ring) {
 // counts shows a count as a metric.
 func counts(registry prometheus.Registerer, name, help string, count func() int64) {
 	promauto.With(registry).NewCounterFunc(prometheus.CounterOpts{Namespace: "rounds", Name: name, Help: help}, func() float64 { return float64(count()) })
+}
+
+// settingsToFind returns the settings that the dashboard's finder knows.
+func settingsToFind() []pages.Setting {
+	var all []pages.Setting
+	for name, about := range settings.Meanings() {
+		all = append(all, pages.Setting{Name: name, About: about})
+	}
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"reflect"
 	"regexp"
 	"slices"
@@ -107,6 +108,17 @@ func (s setting) allowed() string {
 		return "three octal digits, such as 660"
 	}
 	return s.About
+}
+
+// Meanings returns what each variable means, by name, in the table's order.
+func Meanings() iter.Seq2[string, string] {
+	return func(yield func(name, about string) bool) {
+		for _, s := range append(all(), namedByUsers()...) {
+			if !yield(s.Name, s.About) {
+				return
+			}
+		}
+	}
 }
 
 // Write prints the table for people.

@@ -1,13 +1,19 @@
-// Keys: / searches, ? lists the keys, g and a letter opens a page, j and k walk through rows.
+// Keys: Ctrl and K finds everything, / searches, ? lists the keys, g and a letter opens a page, j and k
+// walk through rows.
+import { listenToFinder, openFinder } from "./finder.js";
+
 let opened = []; // the last one last
 
 export function listenToKeys() {
   const keys = document.getElementById("keys");
+  listenToFinder();
   document.getElementById("keys-open").addEventListener("click", () => keys.showModal());
   addEventListener("toggle", (e) => e.target.open && (opened = [...opened.filter((d) => d.isConnected), e.target]), true);
   let goes = 0; // when g was pressed
   addEventListener("keydown", (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing) return;
+    if (e.isComposing || e.altKey) return;
+    if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k" && !e.shiftKey) return done(e, openFinder);
+    if (e.ctrlKey || e.metaKey) return;
     const field = e.target.closest?.("input, select, textarea, [contenteditable]");
     if (field) {
       if (e.key === "Escape") field.blur();
