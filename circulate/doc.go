@@ -237,6 +237,7 @@
 // sealed secrets at {NS:secrets}, reports and orders about webhook endpoints at
 // {NS:webhooks}, changes of many accounts at {NS:jobs}, notices at NS:bulletins, the trail
 // at NS:trail, maintenance windows at NS:maintenance, silences of concerns at NS:silences,
+// saved views at NS:views,
 // figures for charts at NS:series:NAME, and what checks did, by period, at NS:activity.
 //
 // # Processes

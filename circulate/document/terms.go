@@ -24,7 +24,7 @@ const (
 var termPutScript = wire.NewScript("put term", lua("term_put"))
 
 // Terms has documents that hold until a time, by name: what a person has said about the service
-// for a while, such as a maintenance window. Each ends by itself.
+// for a while, such as a maintenance window. Each ends by itself, unless it holds Forever.
 type Terms struct{ place } // a HASH: name -> when it ends, unix ms|text
 
 // Maintenance returns the maintenance windows.
@@ -33,6 +33,12 @@ func (d Documents) Maintenance() Terms { return Terms{d.single("maintenance", "h
 // Silences returns what people have said about concerns: that they have seen one, or that it is to
 // be silent.
 func (d Documents) Silences() Terms { return Terms{d.single("silences", "hash")} }
+
+// Views returns the views that people save. They hold Forever.
+func (d Documents) Views() Terms { return Terms{d.single("views", "hash")} }
+
+// Forever returns the end of a document that holds until somebody removes it.
+func Forever() time.Time { return time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 // Term is a document that holds until a time by Redis' clock.
 type Term struct {

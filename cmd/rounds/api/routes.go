@@ -48,6 +48,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.timelineRoutes(api)
 	s.limitRoutes(api)
 	s.maintenanceRoutes(api)
+	s.viewRoutes(api)
 	s.systemRoutes(api)
 	s.auditRoutes(api)
 	s.backupRoutes(api)

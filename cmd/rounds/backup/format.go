@@ -13,9 +13,9 @@ import (
 
 const (
 	// format is the latest version of the format that this program reads. It writes it if there are
-	// maintenance windows, or people have said something about concerns, formatFiles if there is a
-	// list of files, formatMemory if any account remembers messages, and otherwise formatForgetful:
-	// the earliest versions of the program that read them know no more.
+	// maintenance windows or saved views, or people have said something about concerns, formatFiles if
+	// there is a list of files, formatMemory if any account remembers messages, and otherwise
+	// formatForgetful: the earliest versions of the program that read them know no more.
 	format          = 5
 	formatFiles     = 4
 	formatMemory    = 3
@@ -49,7 +49,7 @@ type Counts struct {
 	Secrets     int `json:"secrets,omitempty"`
 	Credentials int `json:"credentials,omitempty"`
 	Files       int `json:"files,omitempty"` // rows of the list of files, without their bytes
-	Terms       int `json:"terms,omitempty"` // maintenance windows, and what people have said about concerns
+	Terms       int `json:"terms,omitempty"` // maintenance windows, saved views, and what people have said about concerns
 }
 
 // trailer is the last line of a backup.

@@ -21,14 +21,16 @@ type termLine struct {
 
 // termSorts returns the sorts of terms by their names in a backup.
 func termSorts(ring *circulate.Ring) map[string]document.Terms {
-	return map[string]document.Terms{sortMaintenance: document.Of(ring).Maintenance(), sortSilence: document.Of(ring).Silences()}
+	return map[string]document.Terms{
+		sortMaintenance: document.Of(ring).Maintenance(), sortSilence: document.Of(ring).Silences(), sortView: document.Of(ring).Views(),
+	}
 }
 
-const sortMaintenance, sortSilence = "maintenance", "silence"
+const sortMaintenance, sortSilence, sortView = "maintenance", "silence", "view"
 
 func (l *termLine) check() error {
 	switch {
-	case l.Sort != sortMaintenance && l.Sort != sortSilence:
+	case l.Sort != sortMaintenance && l.Sort != sortSilence && l.Sort != sortView:
 		return fmt.Errorf("term: sort: %q is unknown", l.Sort)
 	case l.Name == "" || len(l.Name) > document.MaxTermName:
 		return fmt.Errorf("term: name: must have 1 to %d bytes", document.MaxTermName)

@@ -8,10 +8,11 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts/concern"
 	"github.com/rounds-dev/rounds/accounts/maintenance"
+	"github.com/rounds-dev/rounds/accounts/savedview"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Maintenance windows and silences come back, and end when they would have. Without any, the format is
+// Maintenance windows and silences come back, and end when they would have; so do saved views. Without any, the format is
 // one that earlier versions read.
 func TestWhatHoldsForAWhileComesBack(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, server redistest.Redis) {
@@ -25,9 +26,11 @@ func TestWhatHoldsForAWhileComesBack(t *testing.T) {
 		window, err := maintenance.Of(from).Put(ctx, maintenance.Window{Name: "disks", Host: "a.example", Until: time.Now().Add(time.Hour), Reason: "new disks", By: "eve"})
 		must(t, err)
 		must(t, concern.SilencesOf(from).Silence(ctx, concern.Overdue, "", time.Now().Add(time.Hour), "eve", "a test"))
+		_, err = savedview.Of(from).Put(ctx, savedview.View{Name: "press fails", Of: savedview.OfAccounts, Query: map[string][]string{"state": {"failing"}}})
+		must(t, err)
 		written, err := Write(ctx, from, &after, Options{})
 		must(t, err)
-		if found, err := Verify(bytes.NewReader(after.Bytes()), nil); err != nil || written.Terms != 2 || found.Terms != 2 || found.Header.Format != 5 {
+		if found, err := Verify(bytes.NewReader(after.Bytes()), nil); err != nil || written.Terms != 3 || found.Terms != 3 || found.Header.Format != 5 {
 			t.Fatalf("%+v, %+v, %v", written, found, err)
 		}
 		_, err = Restore(ctx, to, bytes.NewReader(after.Bytes()), Restoring{})
@@ -38,6 +41,9 @@ func TestWhatHoldsForAWhileComesBack(t *testing.T) {
 		}
 		if codes, err := concern.SilencesOf(to).Silenced(ctx); err != nil || len(codes) != 1 || codes[0] != concern.Overdue {
 			t.Errorf("%v, %v", codes, err)
+		}
+		if views, err := savedview.Of(to).All(ctx); err != nil || len(views) != 1 || views[0].Name != "press fails" || views[0].Query["state"][0] != "failing" {
+			t.Errorf("%v, %v", views, err)
 		}
 		for _, wrong := range []termLine{{Sort: "odd", Name: "a", Text: "b"}, {Sort: "silence", Text: "b"}, {Sort: "silence", Name: "a"}} {
 			if wrong.check() == nil {

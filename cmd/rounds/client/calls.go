@@ -147,6 +147,21 @@ func (c *Client) EndMaintenance(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodDelete, namedPath("/v1/maintenance/", name), nil, nil)
 }
 
+// Views returns the saved views.
+func (c *Client) Views(ctx context.Context) (api.SavedViewList, error) {
+	return get[api.SavedViewList](ctx, c, "/v1/views")
+}
+
+// PutView saves a view under a name.
+func (c *Client) PutView(ctx context.Context, name string, r api.SavedViewRequest) (api.SavedView, error) {
+	return ask[api.SavedView](ctx, c, http.MethodPut, namedPath("/v1/views/", name), r)
+}
+
+// RemoveView removes the saved view that has a name.
+func (c *Client) RemoveView(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, namedPath("/v1/views/", name), nil, nil)
+}
+
 // Kinds returns the kinds of accounts that the API knows, with the fields of their configs.
 func (c *Client) Kinds(ctx context.Context) (api.KindList, error) {
 	return get[api.KindList](ctx, c, "/v1/kinds")

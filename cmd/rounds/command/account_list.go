@@ -120,7 +120,7 @@ func clockTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 func newListCommand(env environment) *cobra.Command {
 	var query client.Query
 	var chosen selectorFlags
-	limit, order, jsonOutput := 0, "id", false
+	limit, order, view, jsonOutput := 0, "id", "", false
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List accounts and where they are",
@@ -143,6 +143,14 @@ means that all accounts are read. More than 100,000 accounts are sorted 100,000 
 			var err error
 			if query.Selector, err = chosen.read(); err != nil {
 				return err
+			}
+			if view != "" {
+				if !query.Empty() {
+					return misuse("--view: nothing else can select accounts beside it")
+				}
+				if query.Selector, err = selectorOfView(cmd.Context(), calls, view); err != nil {
+					return err
+				}
 			}
 			rows := accountRows{env: env, json: jsonOutput, key: orders()[order], bar: newProgress(env, "accounts looked at")}
 			defer rows.bar.done()
@@ -182,6 +190,7 @@ means that all accounts are read. More than 100,000 accounts are sorted 100,000 
 		}),
 	}
 	chosen.declare(env, cmd)
+	cmd.Flags().StringVar(&view, "view", "", "the accounts of this saved `VIEW`; see rounds views")
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most this many; 0: all")
 	cmd.Flags().StringVar(&order, "sort", order, "the `ORDER`: id, kind, failures (most first), success (the longest without one first), due (soonest first) or error")
 	offer(cmd, "sort", orderWords()...)

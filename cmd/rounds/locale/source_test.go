@@ -199,7 +199,7 @@ func (s *source) read(files fs.FS, dir string, only []string) error {
 
 // spoken are the packages whose errors and lines people read.
 var spoken = []string{
-	"accounts/strict", "accounts", "accounts/access", "accounts/cadence", "accounts/maintenance", "accounts/secret", "accounts/trial",
+	"accounts/strict", "accounts", "accounts/access", "accounts/cadence", "accounts/maintenance", "accounts/savedview", "accounts/secret", "accounts/trial",
 	"cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/command", "cmd/rounds/key", "cmd/rounds/listen",
 	"cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/moving", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings",
 }
