@@ -91,6 +91,7 @@ type accountsList struct {
 	Jobs     []*shownJob // changes of many accounts that are under way
 	Export   string      // the address of the selected accounts' records
 	Trail    string      // the address of what happened to an account that may be gone; empty: none
+	Views    *savedViews
 }
 
 // sorting is how the list can be sorted by a column.
@@ -166,7 +167,8 @@ var bulkActions = []string{"pause", "resume", "retry", "nudge", "set", "delete"}
 func accountsPage() *page {
 	return &page{
 		name: "accounts", path: "/accounts", menu: "accounts", scripts: []string{"accounts.js"}, data: listAccounts,
-		raw: map[string]func(*visit, http.ResponseWriter){"GET /accounts/filter": tidyFilters, "GET /accounts/choose": chooseAccounts},
+		actions: map[string]action{viewsPath: doView},
+		raw:     map[string]func(*visit, http.ResponseWriter){"GET /accounts/filter": tidyFilters, "GET /accounts/choose": chooseAccounts},
 	}
 }
 
@@ -261,6 +263,13 @@ func listAccounts(v *visit) (any, error) {
 			l.Actions = append(l.Actions, action)
 		}
 	}
+	query := selected(q)
+	for _, name := range []string{"sort", "col"} {
+		if q.Get(name) != "" {
+			query[name] = q[name]
+		}
+	}
+	l.Views = v.views("accounts", query)
 	l.Export = address("/v1/accounts:export", chosen)
 	l.Jobs, _ = v.jobs(func(j *api.Job) bool { return j.State == "running" || j.State == "stopping" }) // the list is worth showing without them
 	ask := selected(q)

@@ -116,6 +116,7 @@ type messages struct {
 	Filter string `json:"-"` // the filter as a query of the API
 
 	Search *messageSearch `json:"-"` // nil: the page needs no search
+	Views  *savedViews    `json:"-"`
 }
 
 // Blank returns an empty message, from which a script makes rows.
@@ -142,6 +143,7 @@ func messagesPage() *page {
 				searches = true
 			}
 		}
+		m.Views = v.views("messages", filter)
 		if searches {
 			if err := m.search(v, filter); err != nil {
 				return nil, err
