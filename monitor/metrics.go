@@ -17,6 +17,7 @@ type Metrics struct {
 	messages dutyGauge
 	overdue  dutyGauge
 	catchUp  dutyGauge
+	backup   dutyGauge
 	byKind   dutyGauge
 	recalled prometheus.Counter
 	trimmed  prometheus.Counter
@@ -93,6 +94,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		recalled:    counter("recalled_total", "Accounts that waited by a kind that no live replica checks, and now wait for any replica again."),
 		overdue:     onDuty("overdue_seconds", "How long the longest overdue account has waited to be claimed."),
 		catchUp:     onDuty("catch_up_seconds", "Estimate of how long it takes until no account is ten seconds late: 0 if none is, +Inf if the replicas make fewer checks than are asked for. Not shown if no checks are made."),
+		backup:      onDuty("backup_age_seconds", "How long ago the last backup was sent whole. Not shown if none ever was."),
 		trimmed:     counter("messages_trimmed_total", "Messages dropped because they were past their retention, or too many."),
 		early:       counter("messages_trimmed_early_total", "Messages dropped before they were past their retention, because there were too many or they took too much memory."),
 		memory:      gauges("redis_memory_ratio", "The part of its maxmemory that a Redis uses, by node. Not shown if it has none.", "node"),
@@ -241,7 +243,7 @@ func (m *Metrics) offDuty() {
 	m.headroomLow.Reset()
 	m.failing.forget()
 	m.forgetBudget()
-	for _, g := range []dutyGauge{m.messages, m.overdue, m.catchUp, m.byKind, m.heldBack, m.dead, m.deadOldest, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
+	for _, g := range []dutyGauge{m.messages, m.overdue, m.catchUp, m.backup, m.byKind, m.heldBack, m.dead, m.deadOldest, m.scanSeconds, m.lost, m.duplicated, m.unjudged, m.auditSeconds} {
 		g.forget()
 	}
 }

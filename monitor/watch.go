@@ -189,11 +189,24 @@ func (m *Monitor) tell(ctx context.Context) error {
 		return err
 	}
 	m.showSilenced(ctx)
+	m.showBackup(ctx)
 	told := m.watch.now(now)
 	if told.Counted == nil || !m.duty.held() {
 		return nil
 	}
 	return told.Tell(ctx, m.ring)
+}
+
+// showBackup shows the age of the last backup, if there is one and it is known now.
+func (m *Monitor) showBackup(ctx context.Context) {
+	known, err := concern.ReadBackups(ctx, m.ring)
+	if err != nil {
+		m.log.Debug("could not learn when the last backup was taken", "error", err)
+	}
+	m.metrics.backup.forget()
+	if known.Last != nil && m.duty.held() {
+		m.metrics.backup.set(max(0, known.Now.Sub(known.Last.Ended).Seconds()))
+	}
 }
 
 // showSilenced shows which concerns are silent. If that is not known now, none is: an alert too many

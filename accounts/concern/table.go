@@ -322,7 +322,7 @@ func table() []entry {
 			zh: "Redis {subject:服务器|服务器} 拒绝 {value}：无法得知它是否保住已确认的内容。",
 		},
 		{
-			code: BackupOld, page: "/system",
+			code: BackupOld, page: "/system", alerts: []string{"RoundsBackupOld"},
 			en: "the last backup is {time} ago",
 			zh: "上次备份已是 {time}前。",
 		},

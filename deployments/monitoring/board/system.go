@@ -44,6 +44,9 @@ func ofSystem() []row {
 			{title: "What could lose data", unit: "short", about: "Settings and states of Redis; `rounds stats` says what to set.", queries: []query{
 				{`max by (node, concern) (rounds_redis_concerns)`, "{{node}} {{concern}}"},
 			}},
+			{title: "Age of the last backup", unit: "s", about: "Since it was sent whole. Nothing, if none ever was.", queries: []query{
+				{`max(rounds_backup_age_seconds)`, "age"},
+			}},
 			{title: "Steps of its clock", unit: "short", about: "Within an hour.", queries: []query{
 				{`sum by (direction) (increase(rounds_redis_clock_steps_total[1h]))`, "{{direction}}"},
 				{`sum(increase(rounds_rescheduled_total[1h]))`, "accounts put right"},
