@@ -37,6 +37,17 @@ func SoundMarks() []circulate.Mark {
 	return sound
 }
 
+// ExcusedMarks returns the marks of checks whose failure counts nowhere.
+func ExcusedMarks() []circulate.Mark {
+	var excused []circulate.Mark
+	for mark, word := range marks() {
+		if word == MarkMaintenance {
+			excused = append(excused, mark)
+		}
+	}
+	return excused
+}
+
 // Failing counts the accounts that are checked in vain, as the last scan found them or, of some of
 // the figures, what came after it. Parked accounts are left out.
 type Failing struct {

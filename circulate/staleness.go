@@ -93,6 +93,9 @@ type StaleFilter struct {
 	// Sound. Zero: no groups are reported.
 	Slow  time.Duration
 	Sound []Mark
+
+	// Excused are marks too: an account whose last check ended with one of them is in no group.
+	Excused []Mark
 }
 
 // args returns the script's arguments.
@@ -101,11 +104,14 @@ func (f StaleFilter) args() []any {
 	if f.Slow > 0 {
 		slow = int64(f.Slow / time.Second)
 	}
-	sound := []byte{byte(MarkOK)}
+	sound, excused := []byte{byte(MarkOK)}, []byte{}
 	for _, mark := range f.Sound {
 		sound = append(sound, byte(mark))
 	}
-	return append([]any{int64(f.From / time.Second), slow, sound}, anyOf(f.Kinds)...)
+	for _, mark := range f.Excused {
+		excused = append(excused, byte(mark))
+	}
+	return append([]any{int64(f.From / time.Second), slow, sound, excused}, anyOf(f.Kinds)...)
 }
 
 // Stale is an account that a scan reports by itself. Its record may name one of the

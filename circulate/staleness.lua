@@ -10,6 +10,7 @@
 -- ARGV[4]  from how many seconds on an account is reported in the group of its kind and
 --          cadence; '' = no groups, not even of accounts whose checks fail
 -- ARGV[5]  the marks of checks that did not fail
+-- ARGV[6]  the marks of the last checks of accounts that are in no group
 -- then the kinds of the accounts that are returned by themselves; without kinds none is
 --
 -- Returns {now, where to go on, parked, the most seconds, the id of the account that has
@@ -38,9 +39,9 @@ local all = page[2]
 local count_at, one_of, out = {}, {}, 0
 local age_at, bucket_at = {}, {}
 local told, told_from, names = {}, tonumber(ARGV[3]), {}
-local groups, slow_from, sound = {}, tonumber(ARGV[4]), ARGV[5]
+local groups, slow_from, sound, excused = {}, tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local read = 0
-for k = 6, #ARGV do names[k - 5] = '"kind":"' .. ARGV[k] .. '"' end
+for k = 7, #ARGV do names[k - 6] = '"kind":"' .. ARGV[k] .. '"' end
 
 -- Returns how many seconds ago the time after a ticket was, or nil if it is no time.
 local function age_of(at)
@@ -111,6 +112,12 @@ local function tell(id, age, since, record)
   end
 end
 
+-- Reports whether an account is in no group because of how its last check ended.
+local function is_excused(value)
+  local last = sub(value, 25, 25)
+  return last ~= '' and string.find(excused, last, 1, true)
+end
+
 -- Returns how an account's checks went: 1 if the last failed, plus 2 if none ever
 -- succeeded.
 local function class_of(value)
@@ -137,7 +144,7 @@ for from = 1, #all, 4000 do
     local age, class = age_of(at), 0
     local alone = age and #names > 0 and age >= told_from
     local together = false
-    if age and slow_from and not away then
+    if age and slow_from and not away and not is_excused(value) then
       class = class_of(value)
       together = class > 0 or age >= slow_from
     end

@@ -26,6 +26,20 @@ func (w *world) enter(id string, age time.Duration, marks, record string) {
 	w.Do("HSET", tickets, id, fmt.Sprintf("%s%08x%s%s", ticket[:16], time.Now().Add(-age).Unix(), marks, ticket[32:]))
 }
 
+// scanned returns what the last scan found of accounts that are checked in vain.
+func (w *world) scanned() accounts.Failing {
+	w.Helper()
+	text, err := w.Ring.LastStaleness(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	var scan accounts.Scan
+	if err := json.Unmarshal(text, &scan); err != nil || scan.Failing == nil {
+		w.Fatalf("%s, %v", text, err)
+	}
+	return *scan.Failing
+}
+
 // Failing accounts show after the first scan, by kind. An account that is checked once a
 // day does not look neglected.
 func TestFailingShows(t *testing.T) {
@@ -48,15 +62,7 @@ func TestFailingShows(t *testing.T) {
 		}
 		stop := w.run(monitor.Config{SweepInterval: time.Minute})
 		time.Sleep(time.Minute)
-		text, err := w.Ring.LastStaleness(w.Context())
-		if err != nil {
-			w.Fatal(err)
-		}
-		var scan accounts.Scan
-		if err := json.Unmarshal(text, &scan); err != nil || scan.Failing == nil {
-			w.Fatalf("%s, %v", text, err)
-		}
-		f := scan.Failing
+		f := w.scanned()
 		if f.Accounts != 40 || f.Newly != 40 || f.NeverSucceeded != 10 || f.Behind != 30 || f.MissedMax < 7 || !strings.HasPrefix(f.MostMissed, "news") {
 			w.Errorf("%+v", f)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/maintenance"
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -30,9 +31,10 @@ const (
 // headrooms is a scan's result for accounts whose third parties retain messages for a
 // limited time.
 type headrooms struct {
-	known accounts.Retentions // nil: retention times are unknown
-	kinds map[string]*accounts.Headroom
-	soon  []forgetting // of the shard that is being scanned
+	known   accounts.Retentions  // nil: retention times are unknown
+	excused []maintenance.Window // accounts in these do not count
+	kinds   map[string]*accounts.Headroom
+	soon    []forgetting // of the shard that is being scanned
 }
 
 // forgetting is an account that has less than a quarter of its retention time left.
@@ -41,8 +43,15 @@ type forgetting struct {
 	left time.Duration
 }
 
-func newHeadrooms(known accounts.Retentions) *headrooms {
-	return &headrooms{known: known, kinds: make(map[string]*accounts.Headroom)}
+func newHeadrooms(known accounts.Retentions, excused []maintenance.Window) *headrooms {
+	return &headrooms{known: known, excused: excused, kinds: make(map[string]*accounts.Headroom)}
+}
+
+// excuses reports whether an account is in a maintenance window. What it shares with others besides
+// its host or corporation is not known here.
+func (h *headrooms) excuses(a *accounts.Account) bool {
+	where := accounts.WhereConfig(a.Config)
+	return slices.ContainsFunc(h.excused, func(w maintenance.Window) bool { return w.Covers(a, where, "") })
 }
 
 // tell returns which accounts the scan reports.
@@ -53,13 +62,15 @@ func (h *headrooms) tell() circulate.StaleFilter {
 	return circulate.StaleFilter{Kinds: h.known.Retaining(), From: headroomFrom}
 }
 
-// add counts accounts. It returns the ones to try again: accounts parked for a reason
-// that may pass by itself, and for a certain part of the retention time.
+// add counts accounts that are in no maintenance window. It returns the ones to try again:
+// accounts parked for a reason that may pass by itself, and for a certain part of the
+// retention time. Those in a window are tried as well: their messages are lost as others are.
 func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.ParkedAccount) {
 	for _, s := range told {
 		var record struct {
-			Kind   string          `json:"kind"`
-			Config json.RawMessage `json:"config"`
+			Kind   string            `json:"kind"`
+			Config json.RawMessage   `json:"config"`
+			Labels map[string]string `json:"labels"`
 		}
 		if json.Unmarshal(s.Record, &record) != nil {
 			continue // the audit reports it
@@ -68,10 +79,12 @@ func (h *headrooms) add(now time.Time, told []circulate.Stale) (try []circulate.
 		if keeps <= 0 {
 			continue
 		}
-		if h.kinds[record.Kind] == nil {
-			h.kinds[record.Kind] = &accounts.Headroom{Kind: record.Kind}
+		if !h.excuses(&accounts.Account{Config: record.Config, Labels: record.Labels}) {
+			if h.kinds[record.Kind] == nil {
+				h.kinds[record.Kind] = &accounts.Headroom{Kind: record.Kind}
+			}
+			h.kinds[record.Kind].Add(s.ID, keeps, s.Age, !s.Parked.IsZero())
 		}
-		h.kinds[record.Kind].Add(s.ID, keeps, s.Age, !s.Parked.IsZero())
 		if left := keeps - s.Age; s.Parked.IsZero() && left < keeps/4 {
 			h.soon = append(h.soon, forgetting{s.ID, left})
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/maintenance"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/testing/faketime"
@@ -202,6 +203,36 @@ func TestParkedAccountsAreTriedBeforeTheirMessagesAreGone(t *testing.T) {
 		w.park("auth: refused", "auth")
 		w.watch(2 * time.Minute)
 		w.Placed(circulate.Parked, "auth")
+	})
+}
+
+// TestAccountsInAWindowAreNoConcern leaves accounts unchecked, or lets them fail, until their messages
+// are about to be lost. Those in a maintenance window count as neither, and do again after it.
+func TestAccountsInAWindowAreNoConcern(t *testing.T) {
+	inFakeTime(t, 1, func(w *world) {
+		for id, host := range map[string]string{"in window": "old.example", "outside": "new.example"} { // both failed in a window
+			w.enter(id, 60*time.Hour, "W+++++++", fmt.Sprintf(`{"id":%q,"kind":"wecom","config":{"url":"https://%s/x"},"cadence":"every 1h"}`, id, host))
+		}
+		begin := time.Now()
+		if _, err := maintenance.Of(w.Ring).Put(w.Context(), maintenance.Window{Name: "disks", Host: "old.example", Until: begin.Add(time.Hour), Reason: "new disks"}); err != nil {
+			t.Fatal(err)
+		}
+		w.watch(2 * time.Minute)
+		s := w.staleness()
+		if len(s.Headroom) != 1 || s.Headroom[0].Low != 1 || s.Headroom[0].Account != "outside" {
+			t.Errorf("in the window: %+v", s.Headroom)
+		}
+		if f := w.scanned(); f.Behind != 0 || f.MissedMax != 0 {
+			t.Errorf("in the window: %+v", f)
+		}
+		time.Sleep(time.Until(begin.Add(time.Hour)))
+		w.watch(2 * time.Minute)
+		if s := w.staleness(); len(s.Headroom) != 1 || s.Headroom[0].Low != 2 {
+			t.Errorf("after the window: %+v", s.Headroom)
+		}
+		if f := w.scanned(); f.Behind != 2 {
+			t.Errorf("after the window: %+v", f)
+		}
 	})
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/maintenance"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -38,14 +40,22 @@ const (
 // scan measures how long ago each account was last checked with complete success. It
 // walks over the registered accounts, wherever they are, so an account that fell out of
 // the ring shows as getting older. Parked accounts do not count for staleness, but they
-// do for messages that may be lost.
+// do for messages that may be lost. While a maintenance window is open, accounts in it
+// count neither as behind nor as about to lose messages.
 func (m *Monitor) scan(ctx context.Context) error {
 	began := time.Now()
 	pause := min(scanPause, scanWithin/time.Duration(m.ring.Shards()))
 	var all circulate.Ages
-	rooms, failing := newHeadrooms(m.options.Retentions), accounts.NewFailingCount()
+	excused, err := m.openWindows(ctx)
+	if err != nil {
+		return err
+	}
+	rooms, failing := newHeadrooms(m.options.Retentions, excused), accounts.NewFailingCount()
 	tell := rooms.tell()
 	tell.Slow, tell.Sound = accounts.SlowFrom, accounts.SoundMarks()
+	if len(excused) > 0 {
+		tell.Excused = accounts.ExcusedMarks()
+	}
 	for shard := range m.ring.Shards() {
 		pages, err := m.scanShard(ctx, shard, pause, tell)
 		for away := time.Now(); circulate.Unavailable(err) && ctx.Err() == nil; {
@@ -91,6 +101,12 @@ func (m *Monitor) scan(ctx context.Context) error {
 		return err
 	}
 	return m.ring.KeepStaleness(ctx, found)
+}
+
+// openWindows returns the maintenance windows that are open when a scan begins.
+func (m *Monitor) openWindows(ctx context.Context) ([]maintenance.Window, error) {
+	all, now, err := maintenance.Of(m.ring).All(ctx)
+	return slices.DeleteFunc(all, func(w maintenance.Window) bool { return !w.Open(now) }), err
 }
 
 // scanShard looks at all accounts of a shard, a page at a time.

@@ -302,10 +302,14 @@ func outcomeLabel(err error) string {
 // been corrected in between.
 func (f *flight) now() time.Time { return f.flights.clocks.nowOf(f.claim.Shard) }
 
-// noteLateness records how late the check begins.
+// noteLateness records how late the check begins. The metric, which an alert watches, leaves out
+// accounts in a maintenance window.
 func (f *flight) noteLateness() {
-	late := max(0, f.now().Sub(f.due))
-	f.flights.metrics.lateness.Observe(late.Seconds())
+	now := f.now()
+	late := max(0, now.Sub(f.due))
+	if !f.flights.maintained.covers(f.record, now) {
+		f.flights.metrics.lateness.Observe(late.Seconds())
+	}
 	f.flights.tally.late(late)
 	f.late = late
 }

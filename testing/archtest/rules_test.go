@@ -73,7 +73,7 @@ var mayImport = []struct {
 
 	{"poller/files/keep", []string{"accounts", "circulate", "circulate/group", "poller", "poller/delivery", "poller/egress", "poller/files"}},
 
-	{"monitor", []string{"accounts", "accounts/activity", "accounts/budget", "accounts/cadence", "accounts/concern", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
+	{"monitor", []string{"accounts", "accounts/activity", "accounts/budget", "accounts/cadence", "accounts/concern", "accounts/maintenance", "accounts/history", "accounts/problem", "circulate", "circulate/group"}},
 
 	{"deployments/examples/bot-go", []string{"cmd/rounds/api", "cmd/rounds/client"}},
 	{"deployments/examples/own-kind", []string{"accounts/strict", "cmd/rounds/command", "poller", "poller/fetch"}},
