@@ -151,7 +151,7 @@ watched() {
 	while read -r folder; do
 		ran=1
 		ROUNDS_TEST_RACE_ALL=1 go test -C "$folder" -race -count=1 -timeout 30m . </dev/null || bad=1
-	done < <(grep -rl --include='*_test.go' 'processes\.Apart(' . | xargs -n 1 dirname | sort -u)
+	done < <(grep -rl --include='*_test.go' 'processes\.\(Apart\|Watched\)(' . | xargs -n 1 dirname | sort -u)
 	[ $ran -eq 1 ] && return $bad
 }
 

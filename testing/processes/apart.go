@@ -20,11 +20,16 @@ const raceAll = "ROUNDS_TEST_RACE_ALL"
 //
 // A binary without the race detector runs all tests itself. So does one whose user chooses
 // tests, and one in an environment with ROUNDS_TEST_RACE_ALL.
-func Apart(m Tests, names ...string) Tests { return apart{m, names} }
+func Apart(m Tests, names ...string) Tests { return apart{Tests: m, plain: names} }
 
+// Watched is Apart with all tests but those named running apart. It is for packages whose tests ask
+// one thing after another, where few are about what happens at once.
+func Watched(m Tests, names ...string) Tests { return apart{Tests: m, watched: names} }
+
+// apart has the names of those tests that run apart, or of those that do not.
 type apart struct {
 	Tests
-	names []string
+	plain, watched []string
 }
 
 // Run runs the tests.
@@ -34,11 +39,15 @@ func (a apart) Run() int {
 		return a.Tests.Run()
 	}
 	code := 0
-	if err := TestWithoutRaceDetector(a.names...); err != nil {
+	names, here, there := a.plain, "skip", "run"
+	if len(names) == 0 {
+		names, here, there = a.watched, "run", "skip"
+	}
+	if err := plain(there, names...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	if err := flag.Set("test.skip", pattern(a.names)); err != nil {
+	if err := flag.Set("test."+here, pattern(names)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -12,9 +12,11 @@ import (
 
 // TestWithoutRaceDetector builds the tests of the package in the working directory without
 // the race detector, and runs them with this process' arguments. TestMain calls it where the
-// detector finds little and costs much. The error says that tests failed. If tests are named,
-// it runs only these.
-func TestWithoutRaceDetector(only ...string) error {
+// detector finds little and costs much. The error says that tests failed.
+func TestWithoutRaceDetector() error { return plain("run") }
+
+// plain is TestWithoutRaceDetector of named tests: to run, or to skip. Without names it runs all.
+func plain(choice string, names ...string) error {
 	dir, err := os.MkdirTemp("", "plain")
 	if err != nil {
 		return err
@@ -23,8 +25,8 @@ func TestWithoutRaceDetector(only ...string) error {
 	path := filepath.Join(dir, "plain.test")
 	build := Go(context.Background(), "test", "-c", "-vet=off", "-ldflags=-w", "-o", path, ".")
 	args := os.Args[1:]
-	if len(only) > 0 {
-		args = append(slices.Clone(args), "-test.run="+pattern(only))
+	if len(names) > 0 {
+		args = append(slices.Clone(args), "-test."+choice+"="+pattern(names))
 	}
 	test := exec.Command(path, args...)
 	for _, cmd := range []*exec.Cmd{build, test} {
@@ -33,7 +35,7 @@ func TestWithoutRaceDetector(only ...string) error {
 			return fmt.Errorf("without the race detector: %w", err)
 		}
 	}
-	return missing(path, only)
+	return missing(path, names)
 }
 
 // missing returns an error for names that no test of a binary has.

@@ -24,10 +24,13 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Tests of all routes for all callers, of many megabytes and of the description's every line run
-// without the race detector, which sees the same steps in the others.
+// Most tests send one call after another, which takes four times as long with the race detector. It
+// watches those in which something happens at once.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestMatrix", "TestExportIsCutOff", "TestCallersThatGoAreNotLogged", "TestTheDescriptionPassesLint", "TestTooManySends"))
+	goleak.VerifyTestMain(processes.Watched(m, "TestCountsAreShared", "TestReadinessAsksAFewTimesASecond", "TestJobs", "TestBulkEndsWithItsCaller", "TestBulkStops",
+		"TestFollow", "TestFollowMany", "TestFollowEnds", "TestFollowersAreLimited", "TestWhatLastsEndsWithItsKey", "TestATrialThatIsOneTooMany",
+		"TestSessionsEndWithWhatTheyWereBegunWith", "TestABodyThatBreaksOff", "TestLookingIsBounded", "TestSightIsBounded", "TestReload", "TestUpdate",
+		"TestUploadsAreBound", "TestImportStops", "TestPagesOfASilentRedis", "TestAnOutageSilencesNobody", "TestSearchStreams"))
 }
 
 // testKinds knows "plain", which accepts any config, and "web", which needs a url.
