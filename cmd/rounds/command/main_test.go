@@ -68,12 +68,10 @@ func TestMain(m *testing.M) {
 		Main()
 		return
 	}
-	// These start the program several times, or read all of the repository. The race detector
-	// watches the same code where it runs once.
-	os.Exit(processes.Apart(m, "TestDemoSurvivesTheDeathOfAPoller", "TestDemoShowsMessagesAndEndsWithAllItsPollers", "TestNothingOthersWroteIsObeyed",
-		"TestSocketsOfSystemd", "TestImageIsBuiltWithoutSecrets", "TestPagesNameOnlyCommandsThatExist", "TestServeSaysWhoHasTheAddress",
-		"TestFeedsThatAreMalformedOrHaveMoved", "TestSameFaultsOfAnImportArePrintedSomeTimes", "TestImageBuilds",
-		"TestServiceUnderTheGuidesACL", "TestAnAnswerReachesThePhoneOfTheDemo", "TestReshardOfAService", "TestDoctorOfAServiceWithoutRedis").Run())
+	// Most tests give one command after another, start the program several times, or read all of the
+	// repository. The race detector watches those in which something happens at once.
+	os.Exit(processes.Watched(m, "TestHaste", "TestServeReloads", "TestAPIAtAUnixSocket", "TestAccountLife", "TestMessagesTail", "TestTailOfAGroup",
+		"TestSelectedAccountsAreSetByAJob", "TestAccountAddWeComKF", "TestHealth").Run())
 }
 
 // program is the program, run in the background.
