@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,11 +45,10 @@ func TestBulk(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", c.path, got.status, got.body, c.want)
 		}
 	}
-	var list AccountList
-	f.call("GET", "/v1/accounts?prefix=a-&prefix=b%2F&state=active&state=parked&kind=plain", "", 200, &list)
-	if len(list.Accounts) != 2 {
+	if list := f.listed("prefix=a-&prefix=b%2F&state=active&state=parked&kind=plain"); len(list) != 2 {
 		t.Errorf("listed: %+v", list)
 	}
+	var list AccountList
 	f.call("GET", "/v1/accounts?id=a-2&id=none", "", 200, &list)
 	if len(list.Accounts) != 1 || list.Accounts[0].ID != "a-2" {
 		t.Errorf("listed by ids: %+v", list)
@@ -220,5 +220,18 @@ func TestBulkEndsWithItsCaller(t *testing.T) {
 	}
 	if f.logs.Len() > 0 {
 		t.Error(f.logs)
+	}
+}
+
+// listed returns the accounts of all pages. A page ends after a while of looking, whatever it has found.
+func (f *fixture) listed(query string) (all []Account) {
+	f.Helper()
+	for cursor := ""; ; {
+		var page AccountList
+		f.call("GET", "/v1/accounts?"+query+"&cursor="+url.QueryEscape(cursor), "", 200, &page)
+		all = append(all, page.Accounts...)
+		if cursor = page.Next; cursor == "" {
+			return all
+		}
 	}
 }
