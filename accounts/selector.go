@@ -54,6 +54,7 @@ type Selector struct {
 	Causes   []string          // names of causes; see CauseOf
 	Hosts    []string          // hosts or corporations in configs
 	Except   []string          // hosts that WhereOf must not return
+	Secrets  []string          // names of secrets in configs
 	Since    time.Duration     // no check has succeeded completely for at least this long
 
 	bound map[string]string // from Registry.Bound, in addition to Labels
@@ -66,12 +67,12 @@ const (
 	fieldPrefix, fieldReason, fieldError = "prefix", "reason", "error"
 	fieldCause, fieldHost                = "cause", "host"
 	fieldExcept, fieldSince              = "except_host", "since"
-	fieldPart                            = "part"
+	fieldPart, fieldSecret               = "part", "secret"
 )
 
 // SelectorFields returns the names of all fields, as ParseSelector takes them.
 func SelectorFields() []string {
-	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldPart, fieldReason, fieldError, fieldCause, fieldHost, fieldExcept, fieldSince}
+	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldPart, fieldReason, fieldError, fieldCause, fieldHost, fieldExcept, fieldSecret, fieldSince}
 }
 
 // ParseSelector reads a selector from texts by the names of SelectorFields. It ignores
@@ -79,7 +80,7 @@ func SelectorFields() []string {
 // plain texts. It returns every fault at once, as Faults.
 func ParseSelector(fields map[string][]string) (Selector, error) {
 	s := Selector{IDs: fields[fieldID], Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Parts: fields[fieldPart], Reasons: fields[fieldReason],
-		Errors: fields[fieldError], Causes: fields[fieldCause], Hosts: comparedHosts(fields[fieldHost]), Except: comparedHosts(fields[fieldExcept])}
+		Errors: fields[fieldError], Causes: fields[fieldCause], Hosts: comparedHosts(fields[fieldHost]), Except: comparedHosts(fields[fieldExcept]), Secrets: fields[fieldSecret]}
 	labels := fields[fieldLabel]
 	var faults Faults
 	if since := fields[fieldSince]; len(since) > 0 {
@@ -158,12 +159,13 @@ func (s Selector) Validate() error {
 	values("cause", maxReason, s.Causes)
 	values("host", maxReason, s.Hosts)
 	values("except_host", maxReason, s.Except)
+	values(fieldSecret, MaxLabel, s.Secrets)
 	return faults.Err()
 }
 
 // Empty reports whether the selector selects every account.
 func (s Selector) Empty() bool {
-	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Parts)+len(s.Reasons)+len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except) == 0 && s.Since == 0
+	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Parts)+len(s.Reasons)+len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except)+len(s.Secrets) == 0 && s.Since == 0
 }
 
 // namesParked reports whether the selector names parked accounts or reasons, so that it
@@ -236,10 +238,10 @@ func (s *Selector) hasReason(place circulate.Place, reason string) bool {
 	return len(s.Reasons) == 0 || place == circulate.Parked && oneOf(s.Reasons, reason, strings.HasPrefix)
 }
 
-// matchesRecord reports whether the kind and labels of a record are selected. A record that
-// cannot be read has neither.
+// matchesRecord reports whether the kind, labels and secrets of a record are selected. A record that
+// cannot be read has none.
 func (s *Selector) matchesRecord(record []byte) bool {
-	if len(s.Kinds) == 0 && len(s.Labels) == 0 && len(s.bound) == 0 {
+	if len(s.Kinds) == 0 && len(s.Labels) == 0 && len(s.bound) == 0 && len(s.Secrets) == 0 {
 		return true
 	}
 	if s.lacks(record) {
@@ -254,10 +256,45 @@ func (s *Selector) matchesRecord(record []byte) bool {
 			return false
 		}
 	}
+	if len(s.Secrets) > 0 && !slices.ContainsFunc(SecretsIn(fields["config"]), func(name string) bool { return slices.Contains(s.Secrets, name) }) {
+		return false
+	}
 	return labelsIn(fields, s.Labels) && labelsIn(fields, s.bound)
 }
 
-// lacks reports whether a record surely lacks a selected kind or label, without reading it, as most
+// SecretsIn returns the names of the secrets to which a config refers as {"secret": "NAME"}, in order.
+// They are the same wherever in the config that stands.
+func SecretsIn(config json.RawMessage) []string {
+	if !bytes.Contains(config, []byte(`"secret"`)) && bytes.IndexByte(config, '\\') < 0 {
+		return nil
+	}
+	var value any
+	if json.Unmarshal(config, &value) != nil {
+		return nil
+	}
+	var names []string
+	var look func(value any)
+	look = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			if name, ok := value["secret"].(string); ok {
+				names = append(names, name)
+			}
+			for _, member := range value {
+				look(member)
+			}
+		case []any:
+			for _, element := range value {
+				look(element)
+			}
+		}
+	}
+	look(value)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// lacks reports whether a record surely lacks a selected kind, label or secret, without reading it, as most
 // records of a long walk do. A text without escapes stands in JSON as it is.
 func (s *Selector) lacks(record []byte) bool {
 	if bytes.IndexByte(record, '\\') >= 0 {
@@ -271,12 +308,12 @@ func (s *Selector) lacks(record []byte) bool {
 			}
 		}
 	}
-	return len(s.Kinds) > 0 && !slices.ContainsFunc(s.Kinds, has)
+	return len(s.Kinds) > 0 && !slices.ContainsFunc(s.Kinds, has) || len(s.Secrets) > 0 && !slices.ContainsFunc(s.Secrets, has)
 }
 
 // asksRecord reports whether a record alone shows of some accounts that they are not selected.
 func (s *Selector) asksRecord() bool {
-	return len(s.Kinds)+len(s.Labels)+len(s.bound)+len(s.Hosts)+len(s.Except) > 0
+	return len(s.Kinds)+len(s.Labels)+len(s.bound)+len(s.Hosts)+len(s.Except)+len(s.Secrets) > 0
 }
 
 // mayBeRecord reports whether an account with this record may be selected.

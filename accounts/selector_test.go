@@ -13,7 +13,7 @@ import (
 )
 
 func TestSelectorMatches(t *testing.T) {
-	const record = `{"id":"a","kind":"feed","labels":{"team":"news","tier":""}}`
+	const record = `{"id":"a","kind":"feed","config":{"headers":[{"X":{"secret":"KEY"}}],"token":{"secret":"T"}},"labels":{"team":"news","tier":""}}`
 	for name, tt := range map[string]struct {
 		s      Selector
 		place  circulate.Place
@@ -27,6 +27,10 @@ func TestSelectorMatches(t *testing.T) {
 		"one label of two":           {Selector{Labels: map[string]string{"team": "news", "tier": "gold"}}, circulate.Scheduled, "", false},
 		"empty label that is not":    {Selector{Labels: map[string]string{"x": ""}}, circulate.Scheduled, "", false},
 		"kind, but no label":         {Selector{Kinds: []string{"feed"}, Labels: map[string]string{"x": "y"}}, circulate.Scheduled, "", false},
+		"secret":                     {Selector{Secrets: []string{"OTHER", "KEY"}}, circulate.Scheduled, "", true},
+		"a label is no secret":       {Selector{Secrets: []string{"news"}}, circulate.Scheduled, "", false},
+		"another secret":             {Selector{Secrets: []string{"OTHER"}}, circulate.Scheduled, "", false},
+		"secret, but no kind":        {Selector{Secrets: []string{"T"}, Kinds: []string{"http"}}, circulate.Scheduled, "", false},
 		"active":                     {Selector{States: []string{StateActive}}, circulate.Claimed, "", true},
 		"active, place not known":    {Selector{States: []string{StateActive}}, "", "", true},
 		"active is not parked":       {Selector{States: []string{StateActive}}, circulate.Parked, "paused", false},
@@ -50,6 +54,17 @@ func TestSelectorMatches(t *testing.T) {
 	s := Selector{Prefixes: []string{"a", "b/"}}
 	if got := s.passes([]string{"a", "b", "b/1", "c", "ab"}); !slices.Equal(got, []string{"a", "b/1", "ab"}) {
 		t.Errorf("ids: %q", got)
+	}
+}
+
+func TestSecretsIn(t *testing.T) {
+	for config, want := range map[string]string{
+		`{}`: "", `{"secret":"a","x":[{"secret":"b"},{"secret":"a"}]}`: "a b", `{"secret":7,"x":{"secret":null}}`: "", `["secret"]`: "",
+		"{\"s\\u0065cret\":\"a\"}": "a", `{"token":{"secret":{"secret":"c"}}}`: "c", "": "", `{"secret":`: "",
+	} {
+		if got := strings.Join(SecretsIn([]byte(config)), " "); got != want {
+			t.Errorf("%s: %q, want %q", config, got, want)
+		}
 	}
 }
 

@@ -261,13 +261,14 @@ type Selecting struct {
 	Cause  []string `query:"cause,explode" doc:"Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."`
 	Host   []string `query:"host,explode" doc:"Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."`
 	Except []string `query:"except_host,explode" doc:"Only accounts whose config does not name this host or corporation, or any of several."`
+	Secret []string `query:"secret,explode" example:"CRM" doc:"Only accounts whose config refers to this secret, or to one of several."`
 	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts without a complete success for at least this long. May occur once."`
 }
 
 // selector reads the parameters.
 func (r *Selecting) selector() (accounts.Selector, error) {
 	return accounts.ParseSelector(map[string][]string{
-		"id": r.ID, "kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "part": r.Part, "reason": r.Reason, "error": r.Error, "cause": r.Cause, "host": r.Host, "except_host": r.Except, "since": r.Since,
+		"id": r.ID, "kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "part": r.Part, "reason": r.Reason, "error": r.Error, "cause": r.Cause, "host": r.Host, "except_host": r.Except, "secret": r.Secret, "since": r.Since,
 	})
 }
 

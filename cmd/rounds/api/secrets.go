@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +41,8 @@ type Secret struct {
 	By       string    `json:"set_by,omitempty" doc:"The name of the key or person that stored it."`
 	Revision int64     `json:"revision,omitempty" doc:"It differs after each change."`
 	Key      string    `json:"key,omitempty" doc:"The id of the key for which it is sealed; left out if the stored record cannot be read."`
+
+	Accounts *int `json:"accounts,omitempty" doc:"With uses: how many accounts refer to it, or at least so many; see uses_complete. Left out for secrets of the service."`
 }
 
 // SecretList is a page of secrets.
@@ -46,6 +50,8 @@ type SecretList struct {
 	Secrets []Secret `json:"secrets" nullable:"false"`
 	Key     string   `json:"key,omitempty" doc:"The id of the key for which the API seals now; left out if it has none."`
 	Next    string   `json:"next,omitempty" doc:"The cursor of the next page; left out on the last one."`
+
+	UsesComplete bool `json:"uses_complete,omitempty" doc:"With uses: all accounts were looked at. Otherwise there may be more than were counted."`
 }
 
 type secretReply struct {
@@ -106,13 +112,55 @@ func noSealer() *errorReply {
 func (s *Server) listSecrets(ctx context.Context, r *struct {
 	Cursor string `query:"cursor" maxLength:"128" doc:"The previous page's next."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"100" doc:"At most this many."`
+	Uses   bool   `query:"uses" doc:"Counts the accounts that refer to each, for at most half a second or so. The parameter secret of GET /v1/accounts lists them."`
 }) (SecretList, error) {
 	page, next, err := secret.Of(s.options.Ring).Page(ctx, r.Cursor, r.Limit)
 	list := SecretList{Secrets: each(page, secretOf), Next: next}
 	if k := s.sealer(); k != nil {
 		list.Key = k.ID()
 	}
+	if err == nil && r.Uses {
+		err = s.countUses(ctx, &list)
+	}
 	return list, err
+}
+
+// usesTime is how long accounts that use secrets are looked for.
+const usesTime = 400 * time.Millisecond
+
+// countUses counts the accounts that refer to the secrets of a list.
+func (s *Server) countUses(ctx context.Context, list *SecretList) error {
+	counts := make(map[string]*int)
+	for i := range list.Secrets {
+		if one := &list.Secrets[i]; !strings.HasPrefix(one.Name, secret.ServicePrefix) {
+			one.Accounts = new(int)
+			counts[one.Name] = one.Accounts
+		}
+	}
+	if list.UsesComplete = len(counts) == 0; list.UsesComplete {
+		return nil
+	}
+	query := accounts.Query{Limit: 1000, Selector: accounts.Selector{Secrets: slices.Sorted(maps.Keys(counts))}}
+	for began := time.Now(); ; {
+		page, err := s.registry(ctx).List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Views {
+			for _, name := range accounts.SecretsIn(page.Views[i].Config) {
+				if n := counts[name]; n != nil {
+					*n++
+				}
+			}
+		}
+		if query.Cursor = page.Next; query.Cursor == "" {
+			list.UsesComplete = true
+			return nil
+		}
+		if time.Since(began) >= usesTime {
+			return nil
+		}
+	}
 }
 
 func (s *Server) putSecret(ctx context.Context, r *putSecretRequest) (*secretReply, error) {

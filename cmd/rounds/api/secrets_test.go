@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/secret"
 )
 
@@ -113,5 +114,48 @@ func TestSecretRoutes(t *testing.T) {
 		if got := f.errorReply("PUT", "/v1/secrets/"+name, `{"value":"x"}`, 422); len(got.Errors) != 1 || got.Errors[0].Location != "path.name" {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// How many accounts use a secret is counted on demand, and the selector of the same name lists them.
+func TestUsesOfSecrets(t *testing.T) {
+	t.Parallel()
+	k := sealingKey(t)
+	f := newFixture(t, func(o *Options) {
+		o.Token, o.Seal = "the-token-of-this-test", func() *secret.PublicKey { return k }
+	})
+	for _, name := range []string{"KF", "FREE", "service.CRM"} {
+		f.call("PUT", "/v1/secrets/"+name, `{"value":"x"}`, 201, nil)
+	}
+	for id, config := range map[string]string{"a": `{"token":{"secret":"KF"}}`, "b": `{"headers":{"X":{"secret":"KF"},"Y":{"secret":"KF"}}}`, "c": `{"note":"KF"}`} {
+		if _, _, err := f.api.options.Registry.Put(t.Context(), accounts.Account{ID: id, Kind: "plain", Config: []byte(config)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var list SecretList
+	for range 20 { // a busy machine may not look at all accounts in the time of one request
+		if f.call("GET", "/v1/secrets?uses=true", "", 200, &list); list.UsesComplete {
+			break
+		}
+	}
+	got := make(map[string]int)
+	for _, one := range list.Secrets {
+		if one.Accounts != nil {
+			got[one.Name] = *one.Accounts
+		}
+	}
+	if !list.UsesComplete || len(got) != 2 || got["KF"] != 2 || got["FREE"] != 0 {
+		t.Errorf("%v, %+v", got, list)
+	}
+	list = SecretList{}
+	if f.call("GET", "/v1/secrets", "", 200, &list); list.UsesComplete || list.Secrets[0].Accounts != nil {
+		t.Errorf("nobody asked for the uses: %+v", list)
+	}
+	if found := f.listed("secret=KF"); len(found) != 2 {
+		t.Errorf("%+v", found)
+	}
+	var count AccountCount
+	if f.call("GET", "/v1/accounts:count?secret=KF&secret=FREE", "", 200, &count); count.Count != 2 || !count.Complete {
+		t.Errorf("%+v", count)
 	}
 }

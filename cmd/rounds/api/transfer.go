@@ -618,6 +618,7 @@ func selecting(others ...*huma.Param) []*huma.Param {
 		param("cause", "Only accounts that fail, or are parked for a failure, because of this, or of one of several: the field cause of a group of /v1/problems. Paused accounts are not among them."),
 		param("host", "Only accounts whose config names this host, at any port or at that of HOST:PORT, or this corporation, or one of several."),
 		param("except_host", "Only accounts whose config does not name this host or corporation, or any of several."),
+		param("secret", "Only accounts whose config refers to this secret, or to one of several."),
 		{Name: "since", In: "query", Description: "Only accounts of which for at least so long no check has succeeded completely.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
 	}, others...)
 }

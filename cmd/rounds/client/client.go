@@ -239,6 +239,7 @@ func selection(s accounts.Selector) []string {
 	add("cause", s.Causes)
 	add("host", s.Hosts)
 	add("except_host", s.Except)
+	add("secret", s.Secrets)
 	if s.Since > 0 {
 		pairs = append(pairs, "since", s.Since.String())
 	}

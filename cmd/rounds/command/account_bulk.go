@@ -287,7 +287,7 @@ func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
 
 // selectorFlags are the flags that select accounts.
 type selectorFlags struct {
-	kinds, states, labels, prefixes, parts, reasons, errors, causes, hosts, except []string
+	kinds, states, labels, prefixes, parts, reasons, errors, causes, hosts, except, secrets []string
 
 	since string
 }
@@ -304,6 +304,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags.StringArrayVar(&f.causes, "cause", nil, "only accounts that fail, or are parked for a failure, because of this `CAUSE`, as rounds problems names it; repeat the flag for several")
 	flags.StringArrayVar(&f.hosts, "host", nil, "only accounts whose config names this `HOST`, HOST:PORT or corporation; repeat the flag for several")
 	flags.StringArrayVar(&f.except, "except-host", nil, "only accounts whose config does not name this `HOST` or corporation; repeat the flag for several")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "only accounts whose config refers to the secret of this `NAME`; repeat the flag for several")
 	flags.StringVar(&f.since, "since", "", "only accounts without a successful check for at least this `DURATION`, such as 1h")
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
@@ -313,7 +314,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 // read returns the selector, or every fault of the flags in their own words.
 func (f *selectorFlags) read() (accounts.Selector, error) {
 	fields := map[string][]string{
-		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "part": f.parts, "reason": f.reasons, "error": f.errors, "cause": f.causes, "host": f.hosts, "except_host": f.except,
+		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "part": f.parts, "reason": f.reasons, "error": f.errors, "cause": f.causes, "host": f.hosts, "except_host": f.except, "secret": f.secrets,
 	}
 	if f.since != "" {
 		fields["since"] = []string{f.since}

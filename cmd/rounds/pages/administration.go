@@ -3,11 +3,15 @@ package pages
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 const administrationPath = "/administration"
+
+// usesLast is how long a live page shows how many accounts use a secret.
+const usesLast = time.Minute
 
 // administration is what those see who look after the service: who gets in, with what, and whether
 // there is a backup.
@@ -45,7 +49,9 @@ func showAdministration(v *visit) (any, error) {
 	v.ifMay(backupRoute, "/v1/backup:last", &a.Backups)
 	v.ifMay("GET /v1/sessions", "/v1/sessions", &a.Sessions)
 	cursor := v.Query("cursor")
-	v.ifMay("GET /v1/secrets", link("/v1/secrets", "cursor", cursor), &a.Secrets)
+	if v.May("GET /v1/secrets") {
+		_ = v.seldom(link("/v1/secrets", "cursor", cursor, "uses", "true"), "", usesLast, &a.Secrets) // as above
+	}
 	if a.Page = cursor != ""; a.Secrets != nil && a.Secrets.Next != "" {
 		a.Next = v.With("cursor", a.Secrets.Next)
 	}

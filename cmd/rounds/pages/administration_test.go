@@ -33,7 +33,7 @@ func (a *administrationAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, map[string]string{
 		"/v1/keys":        `{"keys":[{"name":"<press>","role":"viewer","labels":{"team":"press"},"created_by":"eve","expired":true,"expires":"2026-11-20T00:00:00Z"}]}`,
 		"/v1/sessions":    `{"sessions":[{"id":"abc","name":"<ada>","via":"oidc","host":"rounds.example","since":"2026-11-27T03:00:00Z","expires":"2026-11-27T15:00:00Z"},{"id":"d","name":"x","via":"later"}],"count":2}`,
-		"/v1/secrets":     `{"secrets":[{"name":"KEY","hosts":["*.example.com"],"kinds":["http"],"set_by":"eve","key":"k"},{"name":"FREE"}],"next":"FREE"}`,
+		"/v1/secrets":     `{"secrets":[{"name":"KEY","hosts":["*.example.com"],"kinds":["http"],"set_by":"eve","key":"k","accounts":1},{"name":"FREE","accounts":0},{"name":"service.CRM"}],"next":"FREE"}`,
 		"/v1/backup:last": `{"now":"2026-11-27T05:00:00Z"}`,
 	}[r.URL.Path])
 }
@@ -43,7 +43,7 @@ func TestAdministration(t *testing.T) {
 	site := siteFor(t, access.Admin, api)
 	body := ask(site, "GET", "/administration").Body.String()
 	contains(t, body, `href="/administration" data-key="n" aria-current="page"`, "&lt;press&gt;", "team=press", "expired", "never", "&lt;ada&gt;", "the identity provider", ">later<",
-		"*.example.com", "bound to no host", "cannot be read", "cursor=FREE", "None that this service knows of")
+		"*.example.com", "bound to no host", "cannot be read", "cursor=FREE", `href="/accounts?secret=KEY">at least 1 account</a>`, "at least 0 accounts", "None that this service knows of")
 	post := func(path, form string) *httptest.ResponseRecorder {
 		api.calls = nil
 		r := httptest.NewRequest("POST", path, strings.NewReader(form))
