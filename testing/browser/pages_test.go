@@ -21,6 +21,7 @@ func TestInBrowser(t *testing.T) {
 	w := &world{browser: start(t)}
 	t.Run("controls", func(t *testing.T) { testControls(t, w.browser) })
 	t.Run("payloads work", func(t *testing.T) { testPayloadsWork(t, w.browser) })
+	t.Run("lists go on", func(t *testing.T) { testGoesOn(t, w.browser) })
 	t.Run("killed poller controls", func(t *testing.T) { testKillsControls(t, w.browser) })
 	if atNight {
 		t.Run("killed poller", func(t *testing.T) { testKilledPoller(t, w.browser) })
