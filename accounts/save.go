@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -182,34 +181,11 @@ func (r *Registry) save(ctx context.Context, id string, s Save, change func(*cir
 		}
 		view, err := r.after(ctx, a)
 		if before != nil {
-			view.Changed = changedFields(plain, record)
+			view.Changed, view.Replaced = changedFields(plain, record), replacedBy(plain, record)
 		}
 		return view, outcome, err
 	}
 	return View{}, 0, fmt.Errorf("%w: %q", ErrContended, id)
-}
-
-// changedFields returns the names of the fields in which two records differ. An
-// unreadable record has no fields.
-func changedFields(before, after []byte) []string {
-	old, _ := strict.Stored(before) // nil if unreadable, without fields
-	now, _ := strict.Stored(after)
-	var names []string
-	differing(old, now, func(name string) {
-		switch was, is := old[name], now[name]; name {
-		case "config", "labels":
-			inWas, _ := strict.Members(was)
-			inIs, _ := strict.Members(is)
-			before := len(names)
-			differing(inWas, inIs, func(inner string) { names = append(names, name+"."+inner) })
-			if len(names) == before { // one value is not an object, or empty
-				names = append(names, name)
-			}
-		default:
-			names = append(names, name)
-		}
-	})
-	return names
 }
 
 // differing calls fn with each name, in order, whose values in two objects differ.

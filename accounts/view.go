@@ -20,6 +20,9 @@ type View struct {
 	// an existing record: such as "cadence", or "config.url" for a member of config or
 	// labels.
 	Changed []string
+
+	// Replaced is the record before that change.
+	Replaced Replaced
 }
 
 // State is where in its life an account is.

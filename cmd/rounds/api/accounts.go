@@ -132,6 +132,7 @@ func saved(status int, view *accounts.View) *savedReply {
 func noteChange(ctx context.Context, view *accounts.View, change circulate.Registered) {
 	draft := trail.Of(ctx)
 	draft.Fields(view.Changed)
+	draft.Replaced(view.Replaced.Record, view.Replaced.Patch)
 	switch change {
 	case circulate.Created:
 		draft.Count("created", 1)

@@ -55,6 +55,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.reshardRoutes(api)
 	s.reloadRoute(api)
 	s.trailRoutes(api)
+	s.versionRoutes(api)
 	s.keyRoutes(api)
 	s.sessionRoutes(api)
 	s.secretRoutes(api)

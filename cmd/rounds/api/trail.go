@@ -139,7 +139,7 @@ type TrailEntry struct {
 	Accounts []string       `json:"accounts,omitempty" doc:"The accounts that it names; only the first ones if there are many."`
 	Subject  string         `json:"subject,omitempty" doc:"What else it is about, such as webhook orders."`
 	Selector string         `json:"selector,omitempty" doc:"Which accounts it selects; all: every one."`
-	Fields   []string       `json:"fields,omitempty" doc:"The names of the fields that it changed. Their values are not stored."`
+	Fields   []string       `json:"fields,omitempty" doc:"The names of the fields that it changed. The versions of an account's record have their values."`
 	Counts   map[string]int `json:"counts,omitempty" doc:"The number of accounts by outcome."`
 	Cut      bool           `json:"cut,omitempty" doc:"Some of it was too long to be stored whole."`
 }

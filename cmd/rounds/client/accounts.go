@@ -26,33 +26,33 @@ func (c *Client) Add(ctx context.Context, a accounts.Account, from accounts.Begi
 
 // Put registers an account or changes it. A new account begins at from.
 func (c *Client) Put(ctx context.Context, a accounts.Account, from accounts.BeginFrom) (put api.Account, err error) {
-	err = c.change(ctx, http.MethodPut, queryPath(accountPath(a.ID), "from", string(from)), http.Header{}, a, &put)
+	_, err = c.change(ctx, http.MethodPut, queryPath(accountPath(a.ID), "from", string(from)), http.Header{}, a, &put)
 	return put, err
 }
 
 // PutRecord replaces the record of an account, which must have the given ETag.
 // Otherwise it returns an *Error with the status 412.
 func (c *Client) PutRecord(ctx context.Context, id string, record json.RawMessage, etag string) (put api.Account, err error) {
-	err = c.change(ctx, http.MethodPut, accountPath(id), http.Header{"If-Match": {etag}}, record, &put)
+	_, err = c.change(ctx, http.MethodPut, accountPath(id), http.Header{"If-Match": {etag}}, record, &put)
 	return put, err
 }
 
 // Patch changes what a JSON merge patch names.
 func (c *Client) Patch(ctx context.Context, id string, patch map[string]any) (patched api.Account, err error) {
 	header := http.Header{"Content-Type": {"application/merge-patch+json"}}
-	err = c.change(ctx, http.MethodPatch, accountPath(id), header, patch, &patched)
+	_, err = c.change(ctx, http.MethodPatch, accountPath(id), header, patch, &patched)
 	return patched, err
 }
 
 // change makes a change of an account. If the server demands an ETag and the header has none, it
 // sends one that matches anything.
-func (c *Client) change(ctx context.Context, method, path string, header http.Header, body, out any) error {
-	_, err := c.callWith(ctx, method, path, header, body, out)
+func (c *Client) change(ctx context.Context, method, path string, header http.Header, body, out any) (http.Header, error) {
+	got, err := c.callWith(ctx, method, path, header, body, out)
 	if header.Get("If-Match") == "" && Status(err) == http.StatusPreconditionRequired {
 		header.Set("If-Match", "*")
-		_, err = c.callWith(ctx, method, path, header, body, out)
+		got, err = c.callWith(ctx, method, path, header, body, out)
 	}
-	return err
+	return got, err
 }
 
 // Get returns an account.
@@ -74,7 +74,8 @@ func (c *Client) List(ctx context.Context, q Query) (api.AccountList, error) {
 
 // Remove deregisters an account.
 func (c *Client) Remove(ctx context.Context, id string) error {
-	return c.change(ctx, http.MethodDelete, accountPath(id), http.Header{}, nil, nil)
+	_, err := c.change(ctx, http.MethodDelete, accountPath(id), http.Header{}, nil, nil)
+	return err
 }
 
 // Pause parks an account until Resume.

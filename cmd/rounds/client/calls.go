@@ -376,6 +376,22 @@ func (c *Client) AccountTimeline(ctx context.Context, id string, limit int) (api
 	return get[api.TimelinePage](ctx, c, pagePath(accountPath(id)+"/timeline", "", limit))
 }
 
+// AccountVersions returns a page of earlier versions of an account's record.
+func (c *Client) AccountVersions(ctx context.Context, id, cursor string, limit int) (api.AccountVersions, error) {
+	return get[api.AccountVersions](ctx, c, pagePath(accountPath(id)+"/versions", cursor, limit))
+}
+
+// RestoreAccount gives an account an earlier version of its record back, or says what that would
+// change. If etag is not empty, the record must have it, or the error has the status 412.
+func (c *Client) RestoreAccount(ctx context.Context, id, etag string, r api.RestoreRequest) (done api.Restored, tag string, err error) {
+	header := http.Header{}
+	if etag != "" {
+		header.Set("If-Match", etag)
+	}
+	got, err := c.change(ctx, http.MethodPost, accountPath(id)+"/restore", header, r, &done)
+	return done, got.Get("ETag"), err
+}
+
 // AccountTrail returns the latest entries that name an account.
 func (c *Client) AccountTrail(ctx context.Context, id string, limit int) (api.TrailPage, error) {
 	return get[api.TrailPage](ctx, c, pagePath(accountPath(id)+"/trail", "", limit))

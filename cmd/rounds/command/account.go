@@ -32,6 +32,8 @@ func newAccountCommand(env environment) *cobra.Command {
 		newGetCommand(env),
 		newListCommand(env),
 		newWhyCommand(env),
+		newVersionsCommand(env),
+		newRestoreVersionCommand(env),
 		newNudgeCommand(env),
 		newRetryCommand(env),
 		newImportCommand(env),

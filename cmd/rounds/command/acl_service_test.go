@@ -271,6 +271,10 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 		u.run(append([]string{"account", "list"}, flags...)...)
 	}
 	u.run("account", "set", "news", "--every", "2s", "--priority", "urgent")
+	version, _, _ := strings.Cut(u.run("account", "versions", "news"), " ")
+	u.run("account", "restore", "news", version, "--dry-run")
+	u.run("account", "restore", "news", version, "--yes")
+	u.run("account", "set", "news", "--every", "2s", "--priority", "urgent")
 	if err := os.WriteFile(u.variables["VISUAL"], []byte("#!/bin/sh\nsed -i s/press/desk/ \"$1\"\n"), 0o700); err != nil {
 		u.Fatal(err)
 	}

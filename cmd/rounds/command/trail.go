@@ -32,8 +32,8 @@ what, and with which outcome:
   unknown  it was cut off, and may have been done
 
 A change of many accounts, or an import, is one line with its selector and counts. A
-change of a record names the fields; their values are not stored. ROUNDS_TRAIL_KEPT says
-how many entries Redis stores; the log has them all.`,
+change of a record names the fields; "rounds account versions" has their values.
+ROUNDS_TRAIL_KEPT says how many entries Redis stores; the log has them all.`,
 		Example: `  rounds trail
   rounds trail --account news --since 24h
   rounds trail --by press --limit 0 --json | jq -r .action | sort | uniq -c`,

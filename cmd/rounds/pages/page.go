@@ -221,7 +221,7 @@ func allPages() []*page {
 		systemPage(), administrationPage(),
 		auditRunPage(),
 		trailOfAllPage(),
-		accountPage(),
+		accountPage(), versionsPage(),
 		failurePage(),
 	}
 }

@@ -2,6 +2,7 @@ package trail
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -77,6 +78,11 @@ func (d *Draft) Select(fields map[string][]string) {
 
 // Fields sets the names of the fields that the order changed.
 func (d *Draft) Fields(names []string) { d.change(func(e *Entry) { e.Fields = slices.Clone(names) }) }
+
+// Replaced sets the account's record that the order replaced, and the patch from it to the new one.
+func (d *Draft) Replaced(record, patch json.RawMessage) {
+	d.change(func(e *Entry) { e.Record, e.Patch = record, patch })
+}
 
 // Count adds how many accounts or other things had an outcome. A count of 0 is left out.
 func (d *Draft) Count(what string, n int) { d.Counts(map[string]int{what: n}) }

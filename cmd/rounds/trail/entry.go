@@ -56,6 +56,12 @@ type Entry struct {
 	Selector string   `json:"selector,omitempty"` // which accounts it selects; "all" for all
 
 	Fields []string       `json:"fields,omitempty"` // the fields that it changed
+
+	// Record is the account's record that it replaced, and Patch the merge patch (RFC 7396) to the
+	// record after it. Neither has the value of a secret, and the log has neither.
+	Record json.RawMessage `json:"record,omitempty"`
+	Patch  json.RawMessage `json:"patch,omitempty"`
+
 	Counts map[string]int `json:"counts,omitempty"` // how many accounts or other things, by outcome
 	Cut    bool           `json:"cut,omitempty"`    // something was too long to be stored whole
 }
@@ -63,12 +69,21 @@ type Entry struct {
 // concerns reports whether the entry names an account.
 func (e *Entry) concerns(id string) bool { return e.Account == id || slices.Contains(e.Accounts, id) }
 
+// replaces reports whether the entry is of a change of an account's record.
+func (e *Entry) replaces(id string) bool {
+	return e.Account == id && e.Outcome == Done && (e.Record != nil || len(e.Fields) > 0)
+}
+
 // encode bounds the entry and returns its stored form.
 func (e *Entry) encode() ([]byte, error) {
 	e.bound()
 	text, err := json.Marshal(e)
 	if err != nil || len(text) <= maxEncoded {
 		return text, err
+	}
+	if e.Record != nil {
+		e.Record, e.Patch, e.Cut = nil, nil, true
+		return e.encode()
 	}
 	// Only a text of many escaped characters is still too long. People do not write such text.
 	e.Accounts, e.Fields, e.Selector, e.Cut = nil, nil, "", true

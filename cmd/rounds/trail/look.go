@@ -27,6 +27,8 @@ type Query struct {
 	Limit   int           // of a page, 1 to MaxLimit
 	Cursor  string        // the Next of the page before; empty: begin with the latest
 
+	Versions bool // only entries of changes that replaced the record of Account
+
 	Before circulate.StreamID // only entries before this place, unless there is a Cursor; zero: all
 	Scan   int                // how many entries are read at most; 0: MaxScan
 }
@@ -77,7 +79,7 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 				continue // most entries are of other accounts, and need not be decoded
 			}
 			e, ok := read(note)
-			if !ok || q.Account != "" && !e.concerns(q.Account) || q.By != "" && e.By != q.By {
+			if !ok || q.Account != "" && !e.concerns(q.Account) || q.By != "" && e.By != q.By || q.Versions && !e.replaces(q.Account) {
 				continue
 			}
 			if page.Entries = append(page.Entries, e); len(page.Entries) == q.Limit {
@@ -91,6 +93,21 @@ func (t *Trail) Look(ctx context.Context, q Query) (Page, error) {
 	}
 	page.Next = sealed(place, since)
 	return page, nil
+}
+
+// Version returns the entry of a change that replaced an account's record, by the entry's ID. It
+// returns false if the trail has no such entry, or no longer.
+func (t *Trail) Version(ctx context.Context, account, id string) (Entry, bool, error) {
+	place, err := circulate.ParseStreamID(id)
+	if err != nil || place.String() != id {
+		return Entry{}, false, nil
+	}
+	notes, err := t.journal.Before(ctx, place.Next(), time.Time{}, 1)
+	if err != nil || len(notes) == 0 || notes[0].ID != place {
+		return Entry{}, false, err
+	}
+	e, ok := read(notes[0])
+	return e, ok && e.replaces(account) && e.Record != nil, nil
 }
 
 // begin returns the place where a page begins, and the earliest time of its entries.

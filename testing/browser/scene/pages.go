@@ -36,6 +36,7 @@ func Forms(account string) []Page {
 		{"mail", "/account/mail"},
 		{"edit", "/account/edit?id=" + id},
 		{"edit as JSON", "/account/edit?as=json&id=" + id},
+		{"versions", "/account/versions?id=" + id},
 		{"moving", "/accounts/moving"},
 		{"pause many", "/accounts/bulk?do=pause&kind=feed"},
 		{"revive many", "/accounts/revive?kind=feed"},
