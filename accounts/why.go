@@ -125,7 +125,7 @@ func (e *Explanation) whyDue() string {
 	case RuleLimit:
 		return "it shares a limit with others, and its turn is " + at
 	case RuleOutage:
-		return "our own network seems to be down; no failure counts against it, and it is tried again " + at + last
+		return "our own network, or the network behind its way out, seems to be down; no failure counts against it, and it is tried again " + at + last
 	case RuleDown:
 		return e.whyDown() + "; no failure counts against it, and it is tried again " + at + last
 	case RuleIsolation:

@@ -117,7 +117,7 @@ func (fs *flights) unsuspected(claimed []*flight) []*flight {
 			f.turnAway(accounts.RuleIsolation, f.now().Add(upTo(suspectPause)))
 		default:
 			f.suspect.Store(f.claim.Strikes >= suspectStrikes)
-			if !fs.outage.admits(f.host(), now) {
+			if !f.outage().admits(f.host(), now) {
 				f.turnAway(accounts.RuleOutage, f.afterOutage())
 				continue
 			}

@@ -33,6 +33,7 @@ const (
 	ScopeAccount ErrorScope = "account"  // this account alone
 	ScopeRateKey ErrorScope = "rate_key" // all accounts with its Checker.RateKey
 	ScopeEgress  ErrorScope = "egress"   // our own network or address
+	ScopeWay     ErrorScope = "way"      // the way out that the account's calls go by, see package egress
 	ScopeChecker ErrorScope = "checker"  // the checker or connector itself: a bad deploy, a wrong signature
 )
 
@@ -163,7 +164,7 @@ func (e *CheckError) unknown() (what, value string) {
 		return "kind", string(e.Kind)
 	}
 	switch e.Scope {
-	case ScopeAccount, ScopeRateKey, ScopeEgress, ScopeChecker:
+	case ScopeAccount, ScopeRateKey, ScopeEgress, ScopeWay, ScopeChecker:
 	default:
 		return "scope", string(e.Scope)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/egress"
 )
 
 // Config has the settings of a pool. A zero field means the default, which follows the semicolon.
@@ -30,6 +31,7 @@ type Config struct {
 	RecordBytes     int64         // the most bytes of their texts; 256 MiB, enough for 500,000 records of 500 bytes
 	IdleInterval    time.Duration // the longest time between two looks at a shard of the replica's own; 30 s
 	Limits          Limits        // limits that replicas share; none
+	Ways            egress.Ways   // the ways out by which calls go, as fetch.Options has them; none
 	ConfirmUnsynced bool          // calls do not wait until what they confirm is on Redis' disk, see Confirmer, nor sends until their attempts are
 	ConfirmReplicas int           // how many replicas of Redis must have the same before these calls and sends begin; none
 	CommitInterval  time.Duration // the longest that a result waits for others of its shard; 2 ms

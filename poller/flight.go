@@ -44,7 +44,7 @@ type flight struct {
 
 	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
 	asked       instant     // when the used-up share was last looked at
-	probe       bool        // what it shares with others is in trouble, and it tries that
+	probes      []string    // what it shares with others is in trouble, and it tries that: keys of limit.TroubleKey
 	connects    bool        // limits count its connection
 	polled      string      // why it is polled though it could be held; empty: it is not
 	suspect     atomic.Bool // it has the one place for suspects

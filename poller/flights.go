@@ -22,7 +22,7 @@ type flights struct {
 	limiter  *limiter
 	writer   *writer
 	mover    *mover
-	outage   *outage
+	outages  outages
 	troubles *troubles
 
 	maintained *maintained
@@ -47,7 +47,7 @@ func newFlights(r *replica, l *limiter, w *writer, m *mover, h *heldChecks) *fli
 	fs := &flights{
 		replica: r, limiter: l, writer: w, mover: m, held: h, troubles: newTroubles(h.ring, r.config.Heartbeat, r.log, r.metrics),
 		maintained: newMaintained(h.ring, r.log, r.metrics),
-		outage:     newOutage(), places: newPlaces(r.config.Concurrency), crowds: newCrowds(r.config.Concurrency), running: newRunning(),
+		outages:    newOutages(r.config.Ways), places: newPlaces(r.config.Concurrency), crowds: newCrowds(r.config.Concurrency), running: newRunning(),
 	}
 	fs.crew = newCrew(idleWorkers, func() crewWorker[*flight] { return worker{newBox(fs.checks)} })
 	return fs

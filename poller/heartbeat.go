@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -27,7 +28,7 @@ func (p *Pool) beat(ctx context.Context) error {
 	report.Host, report.Concurrency, report.InFlight = p.config.Host, p.config.Concurrency, p.flights.count()
 	report.Held, report.HeldChecks = p.flights.held.running.count(), p.config.HeldChecks
 	report.Version, report.Layout, report.Kinds = p.config.Version, p.ring.Layout(), p.peers.kinds
-	report.Outage, report.MemoryShort = p.flights.outage.suspected(), p.room.anyFull.Load()
+	report.Outage, report.MemoryShort = len(p.flights.outages.suspected()) > 0, p.room.anyFull.Load()
 	report.Denials, report.Warnings = p.limiter.recent.report(time.Now()), p.flights.warned.report(time.Now())
 	if p.pricing.set.Load() {
 		report.Spent = p.tally.spending()
@@ -69,15 +70,21 @@ func (r *replica) divide(sharing []string, now time.Time) {
 	r.meter.share(r.timetable.part())
 }
 
-// noteOutage logs when our own network begins to seem down, and when it is back.
+// noteOutage logs when our own network, or that behind a way out, begins to seem down, and when all are
+// back.
 func (p *Pool) noteOutage() {
-	down := p.flights.outage.suspected()
+	ways := p.flights.outages.suspected()
+	down := len(ways) > 0
 	if down == p.outageTold.Swap(down) {
 		return
 	}
 	if down {
 		p.metrics.outage.Set(1)
-		p.log.Error("many hosts are out of reach: our own network seems to be down; failures do not count against accounts")
+		text := "many hosts are out of reach: our own network seems to be down; failures do not count against accounts"
+		if ways[0] != "" {
+			text = "many hosts are out of reach by a way out: the network behind it seems to be down; failures do not count against its accounts"
+		}
+		p.log.Error(text, "ways", strings.Join(ways, ","))
 		return
 	}
 	p.metrics.outage.Set(0)

@@ -265,7 +265,7 @@ func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, co
 		page.HasMore = page.HasMore && page.NextPollAfter == 0
 		return page, toReturn, false
 	}
-	fs.outage.reached(f.host(), time.Now())
+	f.outage().reached(f.host(), time.Now())
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, "ok").Inc()
 	fs.tally.checked(true)
 	f.counted(true, 0) // commit counts the page's messages

@@ -35,11 +35,11 @@ func TestDefaultLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, want := range map[string]int{"key": want.key, "another": want.other} {
-			if got := limits.of("careful", key)[0]; got == nil || got.Concurrency != want || got.Name != "careful/"+key {
+			if got := limits.of("careful", key, "")[0]; got == nil || got.Concurrency != want || got.Name != "careful/"+key {
 				t.Errorf("%q, %s: got %+v, want %d", text, key, got, want)
 			}
 		}
-		if whole := limits.of("careful", "")[1]; (whole != nil) != (text == "careful concurrency=9") {
+		if whole := limits.of("careful", "", "")[1]; (whole != nil) != (text == "careful concurrency=9") {
 			t.Errorf("%q: of the kind: %+v", text, whole)
 		}
 		if of := configured.kinds["careful"]; of != nil && of.each != nil && of.each.Concurrency == 5 {
@@ -71,7 +71,7 @@ func TestDefaultLimitsOfSomeRateKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, limits := range []Limits{limits, limits.leased(time.Minute)} {
-			spared, other := limits.of("careful", "spared")[0] != nil, limits.of("careful", "other")[0] != nil
+			spared, other := limits.of("careful", "spared", "")[0] != nil, limits.of("careful", "other", "")[0] != nil
 			if spared != want.spared || other != want.other {
 				t.Errorf("%q: spared %t, other %t", text, spared, other)
 			}

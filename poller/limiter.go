@@ -112,8 +112,8 @@ type candidate struct {
 func (c *candidate) admitted() bool { return c.until.IsZero() && c.err == nil }
 
 // ask asks the limits for at most circulate.MaxBatch candidates, in their order. It takes one round
-// trip for all rate keys and one for all kinds, and a third if a kind denied what a rate key had
-// granted.
+// trip for all rate keys, one for all kinds and one for all ways, and another if one of these denied
+// what the ones before had granted.
 func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	for level := range len(limitsOfCheck{}) {
 		l.askLevel(ctx, level, candidates)
@@ -127,7 +127,7 @@ func (l *limiter) ask(ctx context.Context, candidates []*candidate) {
 	}
 }
 
-// askLevel asks the limits of one level, of rate keys or of kinds, for the candidates that no limit
+// askLevel asks the limits of one level, of rate keys, kinds or ways, for the candidates that no limit
 // has denied yet.
 func (l *limiter) askLevel(ctx context.Context, level int, candidates []*candidate) {
 	var asks []limit.Asks

@@ -104,7 +104,7 @@ func (c *crowd) claim(shard int) {
 	due = due[:min(len(due), claimBatch)]
 	candidates := make([]*candidate, len(due))
 	for i, v := range due {
-		candidates[i] = &candidate{kind: c.kind, limits: c.limiter.limits.Load().of(c.kind, v.key), promised: v.promised,
+		candidates[i] = &candidate{kind: c.kind, limits: c.limiter.limits.Load().of(c.kind, v.key, ""), promised: v.promised,
 			checkID: fmt.Sprint(shard, "-", c.asked)}
 		c.asked++
 	}

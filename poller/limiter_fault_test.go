@@ -82,7 +82,7 @@ func limiterAt(t *testing.T, rules string, test func(t *testing.T, l *limiter, s
 
 func (l *limiter) candidates(kind string, keys ...string) (all []*candidate) {
 	for i, key := range keys {
-		all = append(all, &candidate{kind: kind, limits: l.limits.Load().of(kind, key), checkID: fmt.Sprint(kind, key, i)})
+		all = append(all, &candidate{kind: kind, limits: l.limits.Load().of(kind, key, ""), checkID: fmt.Sprint(kind, key, i)})
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package poller
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate/limit"
+	"github.com/rounds-dev/rounds/poller/egress"
 )
 
 // Limits are the configured limits, by kind. The zero value limits nothing.
@@ -26,10 +28,10 @@ type limitsOfKind struct {
 	keys  map[string]*limit.Limit   // of single rate keys, instead of each
 }
 
-// limitsOfCheck are the limits of a check: its rate key's and its kind's, nil if there is none.
-// They are asked in this order, so that a check that its host's limit denies takes nothing from the
-// kind's limit.
-type limitsOfCheck [2]*limit.Limit
+// limitsOfCheck are the limits of a check: its rate key's, its kind's and its way's, nil if there is
+// none. They are asked in this order, so that a check that its host's limit denies takes nothing from
+// the kind's limit, nor from the way's.
+type limitsOfCheck [3]*limit.Limit
 
 // ParseLimits reads limits in the form of the setting: rules separated by semicolons or
 // new lines,
@@ -43,6 +45,8 @@ type limitsOfCheck [2]*limit.Limit
 //	KIND/*     each rate key of the kind by itself
 //	KIND/KEY   one rate key, in place of KIND/*; write a space, a semicolon or a
 //	           key "*" as %XX
+//	egress/*   each way out by itself, whatever goes by it
+//	egress/WAY one way out, in place of egress/*
 //
 //	rate=N/s, N/m, N/h   the number of checks that may start; N may have decimals
 //	burst=N              how many of them may start at once after a pause; by default
@@ -81,7 +85,9 @@ func (l *Limits) add(words, kinds []string) (faults []error) {
 		faults = append(faults, errors.New("a kind is missing before the /"))
 	case strings.Contains(kind, "="):
 		faults = append(faults, errors.New("must begin with KIND, KIND/* or KIND/KEY"))
-	case kinds != nil && !slices.Contains(kinds, kind):
+	case kind == egress.Target && !single:
+		faults = append(faults, errors.New("must be egress/* for each way out, or egress/NAME for one"))
+	case kind != egress.Target && kinds != nil && !slices.Contains(kinds, kind):
 		faults = append(faults, fmt.Errorf("kind %q is not known; the kinds are %s", kind, strings.Join(kinds, ", ")))
 	}
 	if single && key == "" {
@@ -145,24 +151,39 @@ func (l Limits) leased(lease time.Duration) Limits {
 	return leased
 }
 
-// of returns the limits of an account's checks.
-func (l Limits) of(kind, rateKey string) (limits limitsOfCheck) {
-	of, ok := l.kinds[kind]
-	if !ok {
-		return limits
+// of returns the limits of an account's checks. An empty rate key or way is shared with nobody.
+func (l Limits) of(kind, rateKey, way string) (limits limitsOfCheck) {
+	if of := l.kinds[kind]; of != nil {
+		limits[0], limits[1] = of.single(kind, rateKey), of.whole
 	}
-	limits[1] = of.whole
-	if rateKey == "" {
-		return limits // it shares no limit with others
-	}
-	if one, ok := of.keys[rateKey]; ok {
-		limits[0] = one
-	} else if of.each != nil && (of.takes == nil || of.takes(rateKey)) {
-		one := *of.each
-		one.Name = keyLimitName(kind, rateKey)
-		limits[0] = &one
+	if of := l.kinds[egress.Target]; of != nil {
+		limits[2] = of.single(egress.Target, way)
 	}
 	return limits
+}
+
+// single returns the limit of one rate key, or nil.
+func (of *limitsOfKind) single(kind, key string) *limit.Limit {
+	if key == "" {
+		return nil
+	}
+	if one, ok := of.keys[key]; ok {
+		return one
+	}
+	if of.each == nil || of.takes != nil && !of.takes(key) {
+		return nil
+	}
+	one := *of.each
+	one.Name = keyLimitName(kind, key)
+	return &one
+}
+
+// Ways returns the ways out that have a rule of their own, for callers who know which ways there are.
+func (l Limits) Ways() []string {
+	if of := l.kinds[egress.Target]; of != nil {
+		return slices.Sorted(maps.Keys(of.keys))
+	}
+	return nil
 }
 
 // A DefaultLimiter is a Checker whose third party has known limits.
@@ -213,12 +234,12 @@ func (l Limits) withDefaults(checkers Checkers) (Limits, error) {
 
 // paced reports whether any of the limits has a rate, so that each call has to ask it.
 func (l limitsOfCheck) paced() bool {
-	return l[0] != nil && l[0].Every > 0 || l[1] != nil && l[1].Every > 0
+	return slices.ContainsFunc(l[:], func(one *limit.Limit) bool { return one != nil && one.Every > 0 })
 }
 
 // leased reports whether any of the limits has leases.
 func (l limitsOfCheck) leased() bool {
-	return l[0] != nil && l[0].Concurrency > 0 || l[1] != nil && l[1].Concurrency > 0
+	return slices.ContainsFunc(l[:], func(one *limit.Limit) bool { return one != nil && one.Concurrency > 0 })
 }
 
 // parseLimit reads the limits of a rule.

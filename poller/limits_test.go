@@ -2,6 +2,7 @@ package poller
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ func TestLimitsOfAnAccount(t *testing.T) {
 		http/%2A concurrency=7; http/a%3B%20b/c burst=2 rate=0.5/h
 		feed/* concurrency=1
 		wecom-kf rate=3/s
+		egress/* rate=5/s; egress/berlin concurrency=3
 	`
 	limits, err := ParseLimits(text, []string{"feed", "http", "wecom-kf"})
 	if err != nil {
@@ -41,10 +43,10 @@ func TestLimitsOfAnAccount(t *testing.T) {
 		{"wecom-kf", "corp", "wecom-kf: 333.334ms 3 0"}, // never more often than it says
 		{"mail", "x", ""},
 	} {
-		if got := describe(limits.of(test.kind, test.key)); got != test.want {
+		if got := describe(limits.of(test.kind, test.key, "")); got != test.want {
 			t.Errorf("%s %q: %s, want %s", test.kind, test.key, got, test.want)
 		}
-		for _, l := range limits.leased(time.Minute).of(test.kind, test.key) {
+		for _, l := range limits.leased(time.Minute).of(test.kind, test.key, "") {
 			if l == nil {
 				continue
 			}
@@ -53,8 +55,19 @@ func TestLimitsOfAnAccount(t *testing.T) {
 			}
 		}
 	}
+	for _, test := range []struct{ key, way, want string }{
+		{"", "paris", http + "; egress/paris: 200ms 5 0"},
+		{"api.example.com", "berlin", "http/api.example.com: 500ms 2 2; " + http + "; egress/berlin: 0s 0 3"},
+	} {
+		if got := describe(limits.of("http", test.key, test.way)); got != test.want {
+			t.Errorf("%q by %q: %s, want %s", test.key, test.way, got, test.want)
+		}
+	}
+	if got := limits.Ways(); !slices.Equal(got, []string{"berlin"}) {
+		t.Errorf("the ways with a rule are %q", got)
+	}
 	none, err := ParseLimits(" ;\n", nil)
-	if got := describe(none.of("http", "x")) + describe(Limits{}.leased(1).of("http", "x")); err != nil || got != "" {
+	if got := describe(none.of("http", "x", "")) + describe(Limits{}.leased(1).of("http", "x", "")); err != nil || got != "" {
 		t.Errorf("without rules: %s, %v", got, err)
 	}
 }
@@ -64,7 +77,7 @@ func TestLimitsOfKindsAreFoundWithoutAllocation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { limits.of("feed", "a"); limits.of("http", "a") }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { limits.of("feed", "a", "w"); limits.of("http", "a", "w") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -98,6 +111,8 @@ func TestLimitFaultsAreToldAllAtOnceWithTheirRule(t *testing.T) {
 		"http/* rate=1/s; http/* concurrency=1":   "http/* already has a rule",
 		"http/a concurrency=1; http/a rate=1/s":   "http/a already has a rule",
 		"http/a concurrency=1; http/%61 rate=1/s": "http/%61 already has a rule",
+		"egress rate=1/s":                         "must be egress/* for each way out, or egress/NAME for one",
+		"egress/a":                                "rate= or concurrency= is missing",
 	} {
 		_, err := ParseLimits(rule, []string{"feed", "http"})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "limits: rule ") {
@@ -123,7 +138,7 @@ func FuzzParseLimits(f *testing.F) {
 			return
 		}
 		for kind := range limits.kinds {
-			for _, l := range limits.leased(time.Minute).of(kind, "key") {
+			for _, l := range limits.leased(time.Minute).of(kind, "key", "way") {
 				if l == nil {
 					continue
 				}

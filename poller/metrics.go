@@ -98,7 +98,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		putOff:      counters("put_back_total", "Claimed accounts that went back to the schedule unchecked, by reason: outage, down, isolation, limit, limit_unanswered, redis-memory, share, crowd, handed_over, held_full, secret_changed, unknown_kind, unknown_cadence, unknown_field.", "reason"),
 		limited:     counters("limit_denials_total", "Times that a limit denied a claimed account its check until later, by kind.", "kind"),
 		reclaimed:   counter("reclaimed_total", "Accounts that the replica held without knowing it, after a lost reply, and returned."),
-		outage:      gauge("outage_suspected", "1 while this replica's own network seems to be down and failures do not count against accounts."),
+		outage:      gauge("outage_suspected", "1 while this replica's own network, or the network behind one of its ways out, seems to be down and failures do not count against accounts."),
 		short:       gauge("redis_memory_short", "1 while this replica takes no messages because a Redis has used its memory up to the mark."),
 		running:     gauge("checks_running", "Checks under way."),
 		held:        gauge("checks_held", "Checks that a third party holds until something comes, or that wait for their next call. They count toward ROUNDS_HELD_CHECKS and are not among those under way."),

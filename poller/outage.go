@@ -1,8 +1,11 @@
 package poller
 
 import (
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/rounds-dev/rounds/poller/egress"
 )
 
 const (
@@ -37,6 +40,33 @@ type outage struct {
 	back      int       // hosts that have answered since without failing again
 	mixed     time.Time // since when there are such hosts
 }
+
+// outages has an outage for each way out, and under the empty name one for calls by no such way. A
+// proxy that reaches nothing is no outage of our own network, but one for the accounts that go by it.
+type outages map[string]*outage
+
+func newOutages(ways egress.Ways) outages {
+	all := outages{"": newOutage()}
+	for _, way := range ways.All() {
+		all[way.Name] = newOutage()
+	}
+	return all
+}
+
+// suspected returns the ways whose network seems to be down, in alphabetical order. The empty name is
+// our own.
+func (all outages) suspected() (ways []string) {
+	for way, o := range all {
+		if o.suspected() {
+			ways = append(ways, way)
+		}
+	}
+	slices.Sort(ways)
+	return ways
+}
+
+// outage returns the outage of the way by which the account's calls go.
+func (f *flight) outage() *outage { return f.flights.outages[f.record.way] }
 
 func newOutage() *outage { return &outage{hosts: make(map[string]*hostState)} }
 

@@ -39,6 +39,7 @@ type record struct {
 	told     atomic.Int64 // how long the third party last said that it will hold the next call; 0: it did not say
 	limits   atomic.Pointer[recordLimits]
 	egress   egress.Account
+	way      string // by which its calls go; empty: by none that has a name
 	fault    string // why the record cannot be used; empty: it can
 	unknown  string // what this version does not know, but a newer one may; empty: nothing
 	reason   string // the reason for which it is then returned
@@ -60,7 +61,7 @@ func (l *limiter) limitsOf(r *record) limitsOfCheck {
 	if known := r.limits.Load(); known != nil && known.config == limits {
 		return known.check
 	}
-	now := &recordLimits{limits, limits.of(r.account.Kind, r.rateKey)}
+	now := &recordLimits{limits, limits.of(r.account.Kind, r.rateKey, r.way)}
 	r.limits.Store(now)
 	return now.check
 }
@@ -91,6 +92,7 @@ func (c *claimer) decode(id string, text []byte) *record {
 		r.unknown, r.reason = fmt.Sprintf("this version does not know the record's %s", strings.Join(unknown, ", ")), reasonField
 	default:
 		panicked := c.panicked(account.Kind)
+		r.way, _ = c.config.Ways.Choose(&r.egress) // if it names a way that there is not, its calls fail
 		r.rateKey = answer("RateKey", r.checker.RateKey, account.Config, panicked)
 		if r.tight || !pollable(r.checker) {
 			r.hold = min(holdOf(r.checker, account.Config, panicked), c.config.longestHold())

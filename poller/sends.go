@@ -428,7 +428,9 @@ func (s *sends) withinLimits(ctx context.Context, all []*sending) []*sending {
 	var asking []*candidate
 	for _, a := range all {
 		key := answer("RateKey", a.sender.RateKey, a.account.Config, nil)
-		if a.limits = limits.of(a.account.Kind, key); a.limits == (limitsOfCheck{}) {
+		from := egressOf(&a.account)
+		way, _ := s.config.Ways.Choose(&from)
+		if a.limits = limits.of(a.account.Kind, key, way); a.limits == (limitsOfCheck{}) {
 			continue
 		}
 		a.asks = &candidate{kind: a.account.Kind, limits: a.limits, checkID: "send-" + a.attempt.Fence + a.attempt.ID}

@@ -142,7 +142,7 @@ func (f *flight) succeed(result Result) bool {
 	} else {
 		f.caughtUp()
 	}
-	f.flights.outage.reached(f.host(), time.Now())
+	f.outage().reached(f.host(), time.Now())
 	warnings, reset := result.Warnings, ""
 	if f.reset || result.CursorReset {
 		warnings = append([]Warning{{Code: codeCursorReset, Message: cursorReset}}, warnings...)
@@ -186,16 +186,16 @@ func (f *flight) failed(err *CheckError, waived bool) circulate.Return {
 	fs, now := f.flights, time.Now()
 	down := false
 	if err.Network {
-		down = fs.outage.unreached(f.host(), now)
+		down = f.outage().unreached(f.host(), now)
 	} else if err.Scope == ScopeAccount || err.Scope == ScopeRateKey {
-		fs.outage.reached(f.host(), now)
+		f.outage().reached(f.host(), now)
 	}
 	outcome, mark := outcomeOf(err), markOf(err)
 	f.noteRefusal(err)
 	if down {
 		outcome.Class, mark = cadence.Blameless, accounts.MarkBlameless
 	} else {
-		outcome.Shared = fs.troubles.failed(f.record, err, f.probe)
+		outcome.Shared = fs.troubles.failed(f.record, err, f.probes)
 	}
 	if waived {
 		mark = accounts.MarkMaintenance

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts/cadence"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/limit"
+	"github.com/rounds-dev/rounds/poller/egress"
 )
 
 const (
@@ -36,8 +38,8 @@ const (
 	troubleWait  = 15 * time.Minute
 )
 
-// troubles notice that what accounts share by their rate key is down or asks for a pause, which all
-// replicas share; see limit.Troubles. The accounts then wait, and one probe at a time goes out.
+// troubles notice that what accounts share by their rate key, or by the way that their calls go, is
+// down or asks for a pause, which all replicas share; see limit.Troubles. The accounts then wait, and one probe at a time goes out.
 // A replica looks at the troubles with each heartbeat, and once a second while checks fail here.
 type troubles struct {
 	shared limit.Troubles
@@ -72,6 +74,12 @@ func newTroubles(ring *circulate.Ring, idle time.Duration, log *slog.Logger, m *
 // shared returns the name of what the account shares with others, or empty for nothing.
 func (r *record) shared() string { return sharedName(r.account.Kind, r.rateKey) }
 
+// leaves returns the name of the way by which the account's calls go, or empty for none.
+func (r *record) leaves() string { return sharedName(egress.Target, r.way) }
+
+// sharesNothing reports whether no trouble concerns the account.
+func (r *record) sharesNothing() bool { return r.rateKey == "" && r.way == "" }
+
 func sharedName(kind, rateKey string) string {
 	if rateKey == "" {
 		return ""
@@ -86,36 +94,56 @@ func answered(err *CheckError) bool {
 
 // succeeded notes that a third party answered a check.
 func (t *troubles) succeeded(r *record) {
-	if !t.active.Load() || r.rateKey == "" {
+	if !t.active.Load() || r.sharesNothing() {
 		return
 	}
-	name := r.shared()
-	key := limit.TroubleKey(name)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.well(r.shared())
+	t.well(r.leaves())
+	t.note()
+}
+
+// well notes that a name is well.
+func (t *troubles) well(name string) {
+	if name == "" {
+		return
+	}
+	key := limit.TroubleKey(name)
 	delete(t.rows, key)
 	if t.known[key] != nil {
 		t.report(key, limit.TroubleStep{Name: name, What: limit.Well})
 	}
-	t.note()
 }
 
-// failed notes how a check failed. It reports whether what the account shares with others is to
-// blame, and its state keeps checks from it.
-func (t *troubles) failed(r *record, err *CheckError, probe bool) bool {
-	switch {
-	case r.rateKey == "":
-		return false
-	case answered(err):
+// led reports whether a failure that is blamed on a host shows that the account's way led there. A
+// proxy that says that it does not reach the host is well.
+func led(err *CheckError) bool { return !err.Network || err.Code == "connect" || err.Code == "tls" }
+
+// failed notes how a check failed, which was perhaps a probe of some keys. It reports whether what the
+// account shares with others is to blame, and its state keeps checks from it.
+func (t *troubles) failed(r *record, err *CheckError, probes []string) bool {
+	if answered(err) {
 		t.succeeded(r)
 		return false
-	case err.Scope != ScopeRateKey:
-		return false
 	}
-	name := r.shared()
-	key := limit.TroubleKey(name)
+	name := ""
+	switch err.Scope {
+	case ScopeRateKey:
+		name = r.shared()
+	case ScopeWay:
+		name = r.leaves()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer t.note()
+	if err.Scope == ScopeRateKey && led(err) {
+		t.well(r.leaves())
+	}
+	if name == "" {
+		return false
+	}
+	key := limit.TroubleKey(name)
 	switch {
 	case err.Kind == RateLimited:
 		wait := err.RetryAfter
@@ -127,14 +155,13 @@ func (t *troubles) failed(r *record, err *CheckError, probe bool) bool {
 			t.known[key] = t.sketch(name, err.Code, wait, true)
 		}
 	case t.known[key] != nil:
-		if probe || err.RetryAfter > 0 && t.known[key].Next.Before(t.now().Add(min(err.RetryAfter, limit.MaxPause)-time.Second)) {
+		if slices.Contains(probes, key) || err.RetryAfter > 0 && t.known[key].Next.Before(t.now().Add(min(err.RetryAfter, limit.MaxPause)-time.Second)) {
 			t.report(key, limit.TroubleStep{Name: name, What: limit.Failed, Wait: err.RetryAfter, Cause: err.Code})
 		}
 	case t.lengthen(key, err.RetryAfter):
 		t.report(key, limit.TroubleStep{Name: name, What: limit.Failed, Wait: t.rows[key].wait, Cause: err.Code})
 		t.known[key] = t.sketch(name, err.Code, t.rows[key].wait, false)
 	}
-	t.note()
 	return !t.full.Load()
 }
 
@@ -310,56 +337,77 @@ func (t *troubles) waiting(key string) (of *limit.Trouble, ask bool) {
 }
 
 // untroubled returns the flights whose checks may start. It puts off the others while what they
-// share is down or pauses, except for one probe at a time.
+// share is down or pauses, except for one probe at a time. If both the host and the way of an account
+// are in trouble, its check is a probe of both, and only if no other is under way.
 func (fs *flights) untroubled(ctx context.Context, claimed []*flight) []*flight {
 	t := fs.troubles
 	if !t.active.Load() {
 		return claimed
 	}
-	asks := make(map[string]int) // key -> index in steps
-	var steps []limit.TroubleStep
-	keys := make([]string, len(claimed)) // empty: it may start
+	waits := make([][]string, len(claimed)) // by index: what is in trouble
+	ready := make([]bool, len(claimed))     // likewise: a probe of all that may be asked for
 	for i, f := range claimed {
-		name := f.record.shared()
-		if name == "" || f.record.fault != "" {
-			continue
-		}
-		key := limit.TroubleKey(name)
-		of, ask := t.waiting(key)
-		if of == nil {
-			continue
-		}
-		keys[i] = key
-		if _, asked := asks[key]; ask && !asked {
-			asks[key] = len(steps)
-			steps = append(steps, limit.TroubleStep{Name: name, What: limit.Probe})
+		if f.record.fault == "" {
+			waits[i], ready[i] = t.ailing(f.record)
 		}
 	}
-	granted := make(map[string]bool)
-	if len(steps) > 0 {
-		answers, err := t.do(ctx, steps)
-		for key, i := range asks {
-			granted[key] = err == nil && answers[i].Granted
+	var steps []limit.TroubleStep
+	asked := make(map[string]int) // name -> index in steps
+	probing := make([]bool, len(claimed))
+	for n := range 2 {
+		for i, names := range waits {
+			if len(names) != n+1 || !ready[i] || slices.ContainsFunc(names, func(name string) bool { _, ok := asked[name]; return ok }) {
+				continue
+			}
+			probing[i] = true
+			for _, name := range names {
+				asked[name] = len(steps)
+				steps = append(steps, limit.TroubleStep{Name: name, What: limit.Probe})
+			}
 		}
+	}
+	var answers []limit.TroubleAnswer
+	if len(steps) > 0 {
+		answers, _ = t.do(ctx, steps)
 	}
 	admitted := claimed[:0:len(claimed)]
 	for i, f := range claimed {
 		of := (*limit.Trouble)(nil)
-		if keys[i] != "" {
-			of, _ = t.waiting(keys[i])
+		f.probes = f.probes[:0]
+		for _, name := range waits[i] {
+			now, _ := t.waiting(limit.TroubleKey(name))
+			switch {
+			case now == nil:
+			case probing[i] && answers != nil && answers[asked[name]].Granted:
+				f.probes = append(f.probes, limit.TroubleKey(name))
+			case of == nil || now.Next.After(of.Next):
+				of = now
+			}
 		}
-		switch {
-		case of == nil:
+		if of == nil {
 			admitted = append(admitted, f)
-		case granted[keys[i]]:
-			granted[keys[i]] = false
-			f.probe = true
-			admitted = append(admitted, f)
-		default:
-			f.turnAway(accounts.RuleDown, f.afterTrouble(of))
+			continue
 		}
+		f.turnAway(accounts.RuleDown, f.afterTrouble(of))
 	}
 	return admitted
+}
+
+// ailing returns what of the things that an account shares is in trouble, and whether a probe of each
+// may be asked for.
+func (t *troubles) ailing(r *record) (names []string, ask bool) {
+	ask = true
+	for _, name := range [...]string{r.leaves(), r.shared()} {
+		if name == "" {
+			continue
+		}
+		of, may := t.waiting(limit.TroubleKey(name))
+		if of == nil {
+			continue
+		}
+		names, ask = append(names, name), ask && may
+	}
+	return names, ask
 }
 
 // afterTrouble returns when an account that waits at a trouble comes back: shortly after the next

@@ -68,7 +68,7 @@ type FoundMessage struct {
 // Failure is a check's error, and a poller's response to it.
 type Failure struct {
 	Kind         string  `json:"kind" enum:"transient,rate_limited,auth,gone,config,cursor_invalid,protocol" doc:"The kind of failure. It decides what a poller does."`
-	Scope        string  `json:"scope" enum:"account,rate_key,egress,checker" doc:"What is to blame."`
+	Scope        string  `json:"scope" enum:"account,rate_key,egress,way,checker" doc:"What is to blame; way: the way of ROUNDS_EGRESS that the account goes by."`
 	Code         string  `json:"code" example:"http_503"`
 	Message      string  `json:"message"`
 	RetryAfter   float64 `json:"retry_after" doc:"Seconds that the third party asks to wait; 0: it does not say."`

@@ -17,6 +17,7 @@ const (
 	blameAccount blame = iota
 	blameHost
 	blameUs
+	blameWay // a named way's proxy
 )
 
 // ours reports whether a connect failed, by its errno, because of our own network or
@@ -39,6 +40,8 @@ func ours(errno syscall.Errno, addr net.Addr) bool {
 //
 //   - egress for our own network and proxy, for cancelled calls, and for calls that
 //     found no room,
+//   - way for the proxy of a named way that cannot be reached, refuses the login, or
+//     does not speak its protocol,
 //   - rate key, which is the host, for connections that fail, time out or break
 //     off, for TLS, and for names that could not be looked up,
 //   - account for a name without an address, for a host that was reached but did
@@ -59,8 +62,8 @@ func CheckError(err error) *poller.CheckError {
 	case CodeDNS, CodeConnect, CodeTLS, CodeTimeout, CodeReset, CodeProxy:
 		result.Network = true
 	}
-	if failed.way {
-		result.Network = false // a way that is down says nothing of the rest of our network
+	if failed.apart {
+		result.Network = false
 	}
 	if failed.Code == CodeTooLarge {
 		result.Kind = poller.Protocol
@@ -70,6 +73,8 @@ func CheckError(err error) *poller.CheckError {
 		result.Scope = poller.ScopeRateKey
 	case blameUs:
 		result.Scope = poller.ScopeEgress
+	case blameWay:
+		result.Scope, result.Network = poller.ScopeWay, false // it says nothing of the rest of our network
 	}
 	return result
 }

@@ -48,8 +48,8 @@ type Error struct {
 	cause error // harmless: a sentinel, a context's error or an errno
 	blame blame
 
-	way  bool // a named way is to blame
-	sent bool // a byte of the call may have left
+	apart bool // although our side is to blame, it says nothing of our network
+	sent  bool // a byte of the call may have left
 }
 
 // Error returns a fixed text for the code. It names a refused address only if the URL had

@@ -20,7 +20,7 @@ const schemeSOCKS = "socks5"
 var (
 	errNobody = &Error{Code: CodeUnknownWay, blame: blameUs,
 		text: "the call is for no account, so ROUNDS_EGRESS does not say which way it goes: a kind must call with the context that it was given"}
-	errSource = &Error{Code: CodeProxy, blame: blameUs, way: true,
+	errSource = &Error{Code: CodeProxy, blame: blameUs, apart: true, // of this machine alone, whatever others say of the way
 		text: "the source address of the way is not one of this machine: see ROUNDS_EGRESS"}
 )
 
@@ -38,9 +38,10 @@ func (w *way) dialProxy(ctx context.Context, address string) (net.Conn, error) {
 	dialer := w.dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		failed := unreachedProxy(err)
-		failed.way = w.out.Name != ""
-		return nil, failed
+		if errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		return nil, unreachedProxy(err, w.out.Name)
 	}
 	return conn, nil
 }
@@ -77,7 +78,7 @@ func (w *way) askProxy(ctx context.Context, conn net.Conn, address string) (net.
 	if w.out.Proxy.Scheme == "https" {
 		over := tls.Client(conn, &tls.Config{ServerName: w.out.Proxy.Hostname(), NextProtos: []string{"http/1.1"}})
 		if err := over.HandshakeContext(ctx); err != nil {
-			return nil, spokeBadly(ctx, "TLS failed")
+			return nil, w.spokeBadly(ctx, "TLS failed")
 		}
 		conn = over
 	}
@@ -92,15 +93,15 @@ func (w *way) askHTTP(ctx context.Context, conn net.Conn, address string) (net.C
 		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
 	if err := request.Write(conn); err != nil {
-		return nil, spokeBadly(ctx, "the connection broke off")
+		return nil, w.spokeBadly(ctx, "the connection broke off")
 	}
 	limited := &io.LimitedReader{R: conn, N: lineHeader}
 	from := bufio.NewReader(limited)
 	answer, err := http.ReadResponse(from, request)
 	if err != nil {
-		return nil, spokeBadly(ctx, "its answer is not HTTP, or the connection broke off")
+		return nil, w.spokeBadly(ctx, "its answer is not HTTP, or the connection broke off")
 	}
-	if failed := tunnelError(answer.StatusCode, true); failed != nil {
+	if failed := tunnelError(answer.StatusCode, w.out.Name); failed != nil {
 		return nil, failed
 	}
 	if from.Buffered() == 0 {
@@ -128,16 +129,16 @@ func (w *way) askSOCKS(ctx context.Context, conn net.Conn, address string) error
 	}
 	dialer, err := proxy.SOCKS5("tcp", w.out.Proxy.Host, auth, nil)
 	if err != nil {
-		return spokeBadly(ctx, "")
+		return w.spokeBadly(ctx, "")
 	}
 	over, ok := dialer.(interface {
 		DialWithConn(ctx context.Context, c net.Conn, network, address string) (net.Addr, error)
 	})
 	if !ok {
-		return spokeBadly(ctx, "")
+		return w.spokeBadly(ctx, "")
 	}
 	if _, err = over.DialWithConn(ctx, conn, "tcp", address); err != nil {
-		return socksError(ctx, err)
+		return w.socksError(ctx, err)
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func (w *way) askSOCKS(ctx context.Context, conn net.Conn, address string) error
 const socksReply = "unknown error "
 
 // socksError returns the error for a SOCKS5 proxy's answer.
-func socksError(ctx context.Context, err error) error {
+func (w *way) socksError(ctx context.Context, err error) error {
 	inner := err
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		inner = op.Err
@@ -166,15 +167,15 @@ func socksError(ctx context.Context, err error) error {
 		}
 		return &Error{Code: CodeConnect, text: "the proxy has no connection to the host: " + reply, blame: blameHost}
 	case strings.Contains(inner.Error(), "authentication"):
-		return &Error{Code: CodeProxy, text: "the proxy refuses the login", blame: blameUs, way: true}
+		return (&Error{Code: CodeProxy, text: "the proxy refuses the login"}).by(w.out.Name)
 	}
-	return spokeBadly(ctx, "it does not speak SOCKS5, or the connection broke off")
+	return w.spokeBadly(ctx, "it does not speak SOCKS5, or the connection broke off")
 }
 
 // spokeBadly returns the error for a proxy that does not answer as one.
-func spokeBadly(ctx context.Context, how string) error {
+func (w *way) spokeBadly(ctx context.Context, how string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return &Error{Code: CodeProxy, text: strings.TrimSuffix("no connection through the proxy: "+how, ": "), blame: blameUs, way: true}
+	return (&Error{Code: CodeProxy, text: strings.TrimSuffix("no connection through the proxy: "+how, ": ")}).by(w.out.Name)
 }

@@ -128,17 +128,18 @@ func TestAnAccountGoesByItsWayOnly(t *testing.T) {
 	for _, tt := range []struct {
 		kind, way string
 		code      Code
+		scope     poller.ErrorScope
 		text      string
 	}{
-		{"c", "", CodeProxy, "no connection to the proxy"},
-		{"a", "wrong", CodeProxy, "the proxy refuses the login"},
-		{"a", "gone", CodeProxy, "no connection to the proxy"},
-		{"a", "nowhere", CodeUnknownWay, `the label egress names the way "nowhere"`},
+		{"c", "", CodeProxy, poller.ScopeWay, "the way gone: no connection to the proxy"},
+		{"a", "wrong", CodeProxy, poller.ScopeWay, "the way wrong: the proxy refuses the login"},
+		{"a", "gone", CodeProxy, poller.ScopeWay, "the way gone: no connection to the proxy"},
+		{"a", "nowhere", CodeUnknownWay, poller.ScopeEgress, `the label egress names the way "nowhere"`},
 	} {
 		for _, held := range []bool{false, true} {
 			_, err := calls(tt.kind, tt.way, server.URL, held)
 			var failed *Error
-			if !errors.As(err, &failed) || failed.Code != tt.code || !strings.HasPrefix(err.Error(), tt.text) || CheckError(err).Scope != poller.ScopeEgress || strings.Contains(err.Error(), "s3cret") {
+			if !errors.As(err, &failed) || failed.Code != tt.code || !strings.HasPrefix(err.Error(), tt.text) || CheckError(err).Scope != tt.scope || CheckError(err).Network || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("%s by %q, held %v: %v", tt.kind, tt.way, held, err)
 			}
 		}
@@ -148,7 +149,7 @@ func TestAnAccountGoesByItsWayOnly(t *testing.T) {
 		for _, url := range []string{"http://login.example/", "https://login.example/"} {
 			a := egress.Account{Kind: "b"}
 			_, err := c.Do(egress.For(t.Context(), &a), Call{URL: url, Held: held})
-			if got := CheckError(err); got.Code != string(CodeProxy) || got.Scope != poller.ScopeEgress || got.Network {
+			if got := CheckError(err); got.Code != string(CodeProxy) || got.Scope != poller.ScopeWay || got.Network {
 				t.Errorf("%s, held %v: %v, %+v", url, held, err, got)
 			}
 		}
@@ -208,7 +209,8 @@ func TestDialGoesByTheWay(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := by("elsewhere", target); !errors.Is(err, errSource) {
+	// Another machine may have the address, so the way is not to blame.
+	if _, err := by("elsewhere", target); !errors.Is(err, errSource) || CheckError(err).Scope != poller.ScopeEgress || CheckError(err).Network {
 		t.Errorf("from an address that is not ours: %v", err)
 	}
 }

@@ -57,7 +57,7 @@ func parseProxy(raw string) (*url.URL, error) {
 // names. A direct request is judged as usual, at each connection.
 type proxied struct {
 	rule    Rule
-	named   bool                             // it is a way of Options.Ways
+	way     string                           // the name of the way of Options.Ways; empty: it is none
 	through func(*url.URL) (*url.URL, error) // nil: directly
 	direct  http.RoundTripper
 	proxy   *http.Transport
@@ -72,12 +72,12 @@ func exceptBy(to *url.URL, except string) func(*url.URL) (*url.URL, error) {
 // newProxied returns the transport through a proxy. Requests for which through returns no proxy use
 // the direct transport.
 func (w *way) newProxied(to *url.URL, through func(*url.URL) (*url.URL, error)) *proxied {
-	p := &proxied{rule: w.rule, named: w.out.Name != "", through: through, direct: w.direct, proxy: w.transport.Clone()}
+	p := &proxied{rule: w.rule, way: w.out.Name, through: through, direct: w.direct, proxy: w.transport.Clone()}
 	// The operator names the proxy, so its address is not judged.
 	p.proxy.Proxy = http.ProxyURL(to)
 	p.proxy.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return w.dialProxy(ctx, address) }
 	p.proxy.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-		return tunnelError(answer.StatusCode, p.named)
+		return tunnelError(answer.StatusCode, p.way)
 	}
 	return p
 }
@@ -115,16 +115,29 @@ func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer, err := p.proxy.RoundTrip(request)
 	if err == nil && answer.StatusCode == http.StatusProxyAuthRequired {
 		answer.Body.Close()
-		return nil, tunnelError(answer.StatusCode, p.named)
+		return nil, tunnelError(answer.StatusCode, p.way)
 	}
 	return answer, err
 }
 
-// unreachedProxy returns the error for a failed connection to the proxy. The fault is ours.
-func unreachedProxy(err error) *Error {
+// unreachedProxy returns the error for a failed connection to the proxy of a way.
+func unreachedProxy(err error, way string) *Error {
 	e := &Error{Code: CodeProxy, text: "no connection to the proxy", blame: blameUs}
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		e.text, e.cause = e.text+": "+errno.Error(), errno
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return e.by(way)
+	}
+	e.text, e.cause = e.text+": "+errno.Error(), errno
+	if op, ok := errors.AsType[*net.OpError](err); ok && ours(errno, op.Addr) {
+		return e // the rest of the network is out of reach too
+	}
+	return e.by(way)
+}
+
+// by blames a way for a proxy that cannot be used, and names it. Without a name the fault stays ours.
+func (e *Error) by(way string) *Error {
+	if way != "" {
+		e.text, e.blame = fmt.Errorf("the way %s: %w", way, e).Error(), blameWay
 	}
 	return e
 }
@@ -132,13 +145,13 @@ func unreachedProxy(err error) *Error {
 // tunnelError returns the error for a proxy's answer to CONNECT, or nil if the proxy
 // has connected. If the proxy cannot reach the host, the host is to blame. If it
 // refuses the host, the account is. If a named way's proxy refuses the login, the way is.
-func tunnelError(status int, named bool) error {
+func tunnelError(status int, way string) error {
 	said := fmt.Sprintf("%d %s", status, cmp.Or(http.StatusText(status), "of its own"))
 	switch {
 	case status >= 200 && status <= 299:
 		return nil
 	case status == http.StatusProxyAuthRequired:
-		return &Error{Code: CodeProxy, text: "the proxy refuses the login: " + said, blame: blameUs, way: named}
+		return (&Error{Code: CodeProxy, text: "the proxy refuses the login: " + said, blame: blameUs}).by(way)
 	case status >= 500:
 		return &Error{Code: CodeConnect, text: "the proxy has no connection to the host: " + said, blame: blameHost}
 	}

@@ -19,7 +19,7 @@ import (
 
 // Limit is a limit that replicas share, how much of it is used, and who waits for it.
 type Limit struct {
-	Name string `json:"name" doc:"As in ROUNDS_LIMITS: KIND for a whole kind, KIND/KEY for one rate key. A very long name is cut."`
+	Name string `json:"name" doc:"As in ROUNDS_LIMITS: KIND for a whole kind, KIND/KEY for one rate key, egress/NAME for a way out. A very long name is cut."`
 	Kind string `json:"kind"`
 	Key  string `json:"rate_key,omitempty" doc:"Such as a host; left out for a limit of a whole kind."`
 
@@ -60,9 +60,9 @@ func ownerOf(text string) Owner {
 	return o
 }
 
-// Down is what accounts share by their rate key, such as a host, while it does not answer or pauses.
+// Down is what accounts share by their rate key, such as a host, or a way out, while it does not answer or pauses.
 type Down struct {
-	Name  string    `json:"name" doc:"KIND/KEY. A very long name is cut."`
+	Name  string    `json:"name" doc:"KIND/KEY, or egress/NAME for a way out. A very long name is cut."`
 	Kind  string    `json:"kind"`
 	Key   string    `json:"rate_key" doc:"Such as a host."`
 	State string    `json:"state" enum:"down,paused" doc:"down: its checks fail, and its accounts wait. paused: its third party asked to wait."`
@@ -98,7 +98,7 @@ func (s *Server) limitRoutes(api huma.API) {
 	answer(s, api, "list limits", huma.Operation{
 		OperationID: "list-limits", Method: http.MethodGet, Path: "/v1/limits", Tags: []string{"service"},
 		Summary:     "Limits, how they are used, and who is paused",
-		Description: "Limits that replicas share, the checks that wait for them, owners that their third party asked to leave alone, and hosts that are down or pause. The replicas report every five seconds what they see. A limit that no check asked for five minutes is left out, unless a check waits longer.",
+		Description: "Limits that replicas share, the checks that wait for them, owners that their third party asked to leave alone, and hosts and ways out that are down or pause. The replicas report every five seconds what they see. A limit that no check asked for five minutes is left out, unless a check waits longer.",
 		Errors:      []int{401, 422, 503},
 	}, s.listLimits)
 	answer(s, api, "list credentials", huma.Operation{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 )
 
 // fails lets the check of every due account fail, and parks the account.
@@ -110,15 +111,35 @@ func TestParked(t *testing.T) {
 	revive(`{"ids":[`+strings.Join(long, ",")+`]}`, Revived{NotFound: accounts.MaxReviveIDs})
 }
 
-// The schedule has the way by which the account's calls go.
+// The schedule has the way by which the account's calls go, and says that the account waits at it.
 func TestScheduleHasTheWay(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
-		o.Way = func(a *accounts.Account) string { return a.Kind + " " + a.ID + " " + a.Labels["region"] }
+		o.Way = func(a *accounts.Account) string { return a.Kind + "-" + a.ID + "-" + a.Labels["region"] }
 	})
 	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain","labels":{"region":"de"}}`, 201, nil)
 	var s Schedule
-	if got := f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.Way != "plain a de" {
+	if got := f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.Way != "plain-a-de" {
 		t.Errorf("%s", got.body)
+	}
+	batch, err := f.ring.Claim(t.Context(), f.ring.Account("a").Shard(), "replica001", 1, 0)
+	if err != nil || len(batch.Claims) != 1 {
+		t.Fatal(batch, err)
+	}
+	item := circulate.Return{Claim: &batch.Claims[0], Kind: "plain", Due: time.Now().Add(time.Minute), Rule: accounts.NewCodes().Rule(accounts.RuleDown)}
+	if _, err := f.ring.Return(t.Context(), f.ring.Account("a").Shard(), []circulate.Return{item}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{{Name: "egress/plain-a-de", What: limit.Failed, Cause: "proxy"}}); err != nil {
+		t.Fatal(err)
+	}
+	if f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.Rule != accounts.RuleDown || !strings.HasPrefix(s.Why, "egress/plain-a-de, which it shares with others, has been down since") {
+		t.Errorf("%s: %s", s.Rule, s.Why)
+	}
+	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{{Name: "egress/plain-a-de", What: limit.Well}}); err != nil {
+		t.Fatal(err)
+	}
+	if f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); strings.Contains(s.Why, "egress/") {
+		t.Errorf("it is well again: %s", s.Why)
 	}
 }
 

@@ -109,24 +109,22 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 	if err != nil {
 		return Schedule{}, err
 	}
-	if e.DueRule == accounts.RuleDown && e.Shares != "" {
-		troubles, _, err := limit.TroublesOf(s.options.Ring).All(ctx)
-		if err != nil {
+	way := ""
+	if s.options.Way != nil {
+		way = s.options.Way(&e.Account)
+	}
+	if e.DueRule == accounts.RuleDown {
+		if err := s.waitsAt(ctx, &e, way); err != nil {
 			return Schedule{}, err
-		}
-		if t := troubles[limit.TroubleKey(e.Shares)]; t != nil {
-			e.WaitsAt(accounts.Trouble{Name: t.Name, Cause: t.Cause, Paused: t.Paused, Since: t.Since, Next: t.Next})
 		}
 	}
 	schedule := scheduleOf(&e)
+	schedule.Way = way
 	if lanes := schedule.Lanes; lanes != nil && lanes.Before != nil {
 		if rate := s.rate(ctx); rate > 0 {
 			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
 			lanes.Seconds = &seconds
 		}
-	}
-	if s.options.Way != nil {
-		schedule.Way = s.options.Way(&e.Account)
 	}
 	if schedule.Maintenance, err = s.maintains(ctx, &e); err != nil {
 		return schedule, err
@@ -136,6 +134,38 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 	}
 	schedule.Answers, err = s.answersOf(ctx, &e.View)
 	return schedule, err
+}
+
+// targetWays begins the names of ways out among limits; see ROUNDS_LIMITS.
+const targetWays = "egress/"
+
+// waitsAt has an explanation say what is known about what the account waits at: what it shares with
+// others, or its way out. If both are in trouble, it is the one whose next probe is later.
+func (s *Server) waitsAt(ctx context.Context, e *accounts.Explanation, way string) error {
+	names := make([]string, 0, 2)
+	if e.Shares != "" {
+		names = append(names, e.Shares)
+	}
+	if way != "" {
+		names = append(names, targetWays+way)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	troubles, _, err := limit.TroublesOf(s.options.Ring).All(ctx)
+	if err != nil {
+		return err
+	}
+	var at *limit.Trouble
+	for _, name := range names {
+		if t := troubles[limit.TroubleKey(name)]; t != nil && (at == nil || t.Next.After(at.Next)) {
+			at = t
+		}
+	}
+	if at != nil {
+		e.WaitsAt(accounts.Trouble{Name: at.Name, Cause: at.Cause, Paused: at.Paused, Since: at.Since, Next: at.Next})
+	}
+	return nil
 }
 
 // rate returns how many checks a second all replicas made in the last minute. It is 0 if

@@ -113,6 +113,7 @@ func TestAccountInOtherPlaces(t *testing.T) {
 		`{"place":"scheduled","rule":"backoff","failures":1,"failures_left":2,"parks":{"rule":"auth","after":3,"over_seconds":600,"from":"2026-11-22T14:30:00Z"}}`: {
 			"one failure; 2 more refusals of its credential park it", "Parked after 3 refusals over at least 10 min", "not before <time"},
 		`{"place":"scheduled","rule":"retry-after","last_error":"http_429: slow down","never_succeeded":true}`: {"hindered", "told it to wait", "never"},
+		`{"place":"scheduled","rule":"down","way":"berlin-<1>"}`:                                               {"Way out", "<code>berlin-&lt;1&gt;</code>"},
 	} {
 		site, _ := accountSite(t, access.Editor, schedule)
 		w := ask(site, "GET", "/account?id=x")

@@ -27,6 +27,7 @@ import (
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/files/keep"
 )
@@ -198,7 +199,7 @@ func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 // limitsOf makes a pool use the limits of other settings.
 func limitsOf(pool *poller.Pool, checkers poller.Checkers) part {
 	return func(s settings.Settings, _ settings.Lookup) (func(), []string, error) {
-		limits, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
+		limits, err := limitsIn(s.Poller, checkers)
 		if err != nil {
 			return nil, nil, fmt.Errorf("ROUNDS_LIMITS: %w", err)
 		}
@@ -249,7 +250,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 	if err != nil {
 		host = "" // it only helps people to find the process
 	}
-	limits, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
+	limits, err := limitsIn(s.Poller, checkers)
 	if err != nil {
 		return nil, fmt.Errorf("ROUNDS_LIMITS: %w", err)
 	}
@@ -258,9 +259,11 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 	if o.seals != nil {
 		tokens = o.seals.opener
 	}
+	ways, _ := egress.Parse(s.Poller.Egress) // validated
 	return poller.New(ring, checkers, poller.Config{
 		Replica:      o.name,
 		Limits:       limits,
+		Ways:         ways,
 		Host:         host,
 		Version:      o.Version,
 		Concurrency:  s.Poller.Concurrency,

@@ -94,9 +94,25 @@ func egressFaults(s settings.Settings, checkers poller.Checkers) (faults setting
 	return faults
 }
 
+// limitsIn reads the limits, whose ways out must be there.
+func limitsIn(s settings.Poller, checkers poller.Checkers) (poller.Limits, error) {
+	limits, err := poller.ParseLimits(s.Limits, checkers.Kinds())
+	ways, unread := egress.Parse(s.Egress)
+	if err != nil || unread != nil { // reachFaults has the faults of the ways
+		return limits, err
+	}
+	var faults []error
+	for _, way := range limits.Ways() {
+		if !ways.Has(way) {
+			faults = append(faults, fmt.Errorf("egress/%.40s: ROUNDS_EGRESS has no way of that name", way))
+		}
+	}
+	return limits, errors.Join(faults...)
+}
+
 // limitFaults reads the limits to find their faults; newPool reads them for use.
 func limitFaults(s settings.Settings, checkers poller.Checkers) settings.Faults {
-	_, err := poller.ParseLimits(s.Poller.Limits, checkers.Kinds())
+	_, err := limitsIn(s.Poller, checkers)
 	return faultsAbout("ROUNDS_LIMITS", "limits: ", err)
 }
 

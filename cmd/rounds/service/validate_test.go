@@ -43,6 +43,18 @@ func TestSettingsReportFaultsOfWebhooks(t *testing.T) {
 	}
 }
 
+// A limit for a way out is for one that there is.
+func TestLimitsOfWaysAreChecked(t *testing.T) {
+	with := map[string]string{"ROUNDS_EGRESS": "berlin direct", "ROUNDS_LIMITS": "egress/* rate=1/s; egress/berlin concurrency=2"}
+	if _, err := read(with); err != nil {
+		t.Error(err)
+	}
+	with["ROUNDS_LIMITS"] = "egress/paris rate=1/s"
+	if _, err := read(with); err == nil || !strings.Contains(err.Error(), `ROUNDS_LIMITS is "egress/paris rate=1/s": egress/paris: ROUNDS_EGRESS has no way of that name`) {
+		t.Errorf("a way that there is not: %v", err)
+	}
+}
+
 func TestSettingsReportFaultsOfTheProxy(t *testing.T) {
 	_, err := read(map[string]string{"ROUNDS_PROXY": "socks5://me:s3cret@proxy:1080", "ROUNDS_NO_PROXY": "a.example,http://b.example", "ROUNDS_LIMITS": "mail rate=2/s", "ROUNDS_CONTACT": "me@example.com"})
 	if err == nil {

@@ -1,0 +1,185 @@
+package poller_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate/limit"
+	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/egress"
+)
+
+// unpassable is the failure of a check whose way is at fault.
+var unpassable = &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeWay, Code: "proxy", Message: "the way berlin: no connection to the proxy"}
+
+// travellers registers accounts of their own hosts that go by a way.
+func (w *world) travellers(way, prefix, cadence string, n int) []string {
+	w.Helper()
+	ids := names(prefix, n)
+	for _, id := range ids {
+		w.registerRecord(id, fmt.Sprintf(`{"id":%q,"kind":"scripted","cadence":%q,"labels":{"egress":%q},"config":{"host":"host of %s"}}`, id, cadence, way, id))
+	}
+	return ids
+}
+
+func waysOf(t *testing.T, text string) egress.Ways {
+	t.Helper()
+	ways, err := egress.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ways
+}
+
+// TestAWayThatIsDownIsOneThing has the way of many accounts, each with a host of its own, refuse all
+// calls for a minute. Few probes go out, nothing counts against an account, the accounts of another way
+// go on, and after the first success all are soon checked, within the limit of the way.
+func TestAWayThatIsDownIsOneThing(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		limits, err := poller.ParseLimits("egress/* rate=20/s", []string{"scripted"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := poller.Config{Limits: limits, Ways: waysOf(t, "berlin socks5://127.0.0.1:1; paris direct")}
+		ids, others := w.travellers("berlin", "a", "every 4s", 60), w.travellers("paris", "b", "every 4s", 5)
+		var broken atomic.Bool
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			if broken.Load() && r.Account[0] == 'a' {
+				return poller.Result{}, unpassable
+			}
+			return poller.Result{}, nil
+		}
+		stop, stopOther := w.start(config), w.another().start(config)
+		time.Sleep(10 * time.Second)
+		broken.Store(true)
+		began := time.Now()
+		time.Sleep(50 * time.Second)
+		waiting := 0
+		for _, id := range ids {
+			v := w.look(id)
+			if v.Failures != 0 {
+				t.Errorf("%s has %d failures", id, v.Failures)
+			}
+			if accounts.RuleWord(v.Rule) == accounts.RuleDown {
+				waiting++
+			}
+		}
+		if waiting < 57 {
+			t.Errorf("%d of 60 accounts wait for their way", waiting)
+		}
+		if all, _, err := limit.TroublesOf(w.ring).All(w.Context()); err != nil || len(all) != 1 || all["egress/berlin"] == nil || all["egress/berlin"].Cause != "proxy" {
+			t.Errorf("in trouble: %v, %v", all, err)
+		}
+		time.Sleep(10 * time.Second)
+		ended := time.Now()
+		broken.Store(false)
+		time.Sleep(35 * time.Second)
+		stop()
+		stopOther()
+
+		if n := w.checker.between(ids, began, ended); n < 5 || n > 60 { // each replica notices by itself
+			t.Errorf("%d checks by a way that is down for a minute", n)
+		}
+		if n := w.checker.between(ids, began.Add(10*time.Second), ended); n > 8 {
+			t.Errorf("%d checks by a way that has been down for a while", n)
+		}
+		if n := w.checker.between(others, began, ended); n < 70 {
+			t.Errorf("%d checks by another way", n)
+		}
+		if last := w.checker.lastFirst(ids, ended); last.IsZero() || last.Sub(ended) > 25*time.Second {
+			t.Errorf("all were checked %v after the end", last.Sub(ended))
+		}
+		for at := ended; at.Before(ended.Add(30 * time.Second)); at = at.Add(time.Second) {
+			if n := w.checker.between(ids, at, at.Add(time.Second)); n > 20+20 { // the burst, and a second of the rate
+				t.Errorf("%d checks in a second by a way with 20/s", n)
+			}
+		}
+	})
+}
+
+// TestAHostBehindAWayThatIsDown has a host fail, then the only way to it, then has the way come back
+// before the host. Both are tried by one probe, so neither keeps the other from being tried.
+func TestAHostBehindAWayThatIsDown(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		ids := names("a", 10)
+		for _, id := range ids {
+			w.registerRecord(id, fmt.Sprintf(`{"id":%q,"kind":"scripted","cadence":"every 4s","labels":{"egress":"berlin"},"config":{"host":"down"}}`, id))
+		}
+		var host, way atomic.Bool
+		w.checker.check = func(context.Context, poller.Request) (poller.Result, error) {
+			switch {
+			case way.Load():
+				return poller.Result{}, unpassable
+			case host.Load():
+				return poller.Result{}, unavailable
+			}
+			return poller.Result{}, nil
+		}
+		troubles := func() (named []string) {
+			all, _, err := limit.TroublesOf(w.ring).All(w.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"egress/berlin", "scripted/down"} {
+				if all[name] != nil {
+					named = append(named, name)
+				}
+			}
+			return named
+		}
+		stop := w.start(poller.Config{Ways: waysOf(t, "berlin socks5://127.0.0.1:1")})
+		defer stop()
+		for _, step := range []struct {
+			host, way bool
+			want      string
+		}{
+			{false, false, "[]"}, {true, false, "[scripted/down]"}, {true, true, "[egress/berlin scripted/down]"},
+			{true, false, "[scripted/down]"}, {false, false, "[]"},
+		} {
+			host.Store(step.host)
+			way.Store(step.way)
+			time.Sleep(50 * time.Second)
+			if got := fmt.Sprint(troubles()); got != step.want {
+				t.Errorf("host down %v, way down %v: in trouble are %s", step.host, step.way, got)
+			}
+		}
+		for _, id := range ids {
+			if v := w.look(id); v.Failures != 0 {
+				t.Errorf("%s has %d failures", id, v.Failures)
+			}
+		}
+	})
+}
+
+// TestAWayWhoseProxyReachesNothing has the proxy of a way say of each host that it has no connection to
+// it. That is an outage of the network behind the way: no failure counts, and others are none the wiser.
+func TestAWayWhoseProxyReachesNothing(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		ids, others := w.travellers("berlin", "a", "every 4s", 8), w.travellers("paris", "b", "every 4s", 2)
+		var broken atomic.Bool
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			if broken.Load() && (r.Account[0] == 'a' || r.Account == others[0]) {
+				return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: "connect", Message: "the proxy has no connection to the host", Network: true}
+			}
+			return poller.Result{}, nil
+		}
+		stop := w.start(poller.Config{Ways: waysOf(t, "berlin socks5://127.0.0.1:1; paris direct")})
+		defer stop()
+		time.Sleep(time.Minute)
+		broken.Store(true)
+		time.Sleep(time.Minute)
+		rule := func(id string) string { return accounts.RuleWord(w.look(id).Rule) }
+		for _, id := range ids {
+			if v := w.look(id); v.Failures != 0 || rule(id) != accounts.RuleOutage {
+				t.Errorf("%s has %d failures, and is due by %s", id, v.Failures, rule(id))
+			}
+		}
+		if got := rule(others[0]); got != accounts.RuleDown {
+			t.Errorf("an account by another way, whose host is down, is due by %s", got)
+		}
+	})
+}
