@@ -24,7 +24,7 @@ import (
 )
 
 // The suite runs without the race detector, which sees batches at once in TestBatchesShareAFile.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestSuite")) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestSuite", "TestParquet")) }
 
 var errKilled = errors.New("the process is dead")
 
@@ -163,23 +163,43 @@ func (f *crashingFile) Truncate(size int64) error {
 type place struct {
 	path     string
 	settings Settings
+	form     Form
+	read     func(t testing.TB, path string) []sinktest.Stored
 	last     *crashing
 }
 
-func newPlace(t *testing.T) *place { return &place{path: filepath.Join(t.TempDir(), "archive")} }
+func newPlace(t *testing.T) *place {
+	return &place{path: filepath.Join(t.TempDir(), "archive"), form: lines{sink.Encoding{Namespace: sinktest.Namespace}}, read: read}
+}
+
+// NewPlace returns an empty place for the sink of another form, and how a stranger reads one of its files.
+func NewPlace(t *testing.T, of *Sink, read func(t testing.TB, path string) []sinktest.Stored) sinktest.Place {
+	p := newPlace(t)
+	p.form, p.read = of.form, read
+	return p
+}
 
 func (p *place) Open(t testing.TB) delivery.Sink {
 	time.Sleep(time.Microsecond) // names have the time of the files' beginning, and fake time stands still
 	s := p.settings
 	s.Directory = p.path
-	opened := New("crm", s, sink.Encoding{Namespace: sinktest.Namespace}, faketime.Log(t))
+	opened := NewOf(p.form, "crm", s, faketime.Log(t))
 	p.last = &crashing{directory: directory(p.path), steps: -1}
 	opened.disk = p.last
 	return opened
 }
 
-func (p *place) KillAt(n int) { p.last.steps = n }
-func (p *place) Died() bool   { return p.last.dead }
+func (p *place) KillAt(n int) {
+	p.last.mu.Lock()
+	defer p.last.mu.Unlock()
+	p.last.steps = n
+}
+
+func (p *place) Died() bool {
+	p.last.mu.Lock()
+	defer p.last.mu.Unlock()
+	return p.last.dead
+}
 
 func (p *place) SetAway(away bool) {
 	p.last.mu.Lock()
@@ -200,7 +220,7 @@ func (p *place) Stored(t testing.TB) (all []sinktest.Stored) {
 	var names []string
 	for _, e := range entries {
 		switch {
-		case strings.HasSuffix(e.Name(), finished):
+		case strings.HasSuffix(e.Name(), p.form.Ending()):
 			names = append(names, e.Name())
 		case !strings.HasSuffix(e.Name(), locked): // a lock without a file may stay for an hour
 			t.Errorf("%s is left", e.Name())
@@ -208,7 +228,7 @@ func (p *place) Stored(t testing.TB) (all []sinktest.Stored) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		all = append(all, read(t, filepath.Join(p.path, name))...)
+		all = append(all, p.read(t, filepath.Join(p.path, name))...)
 	}
 	return all
 }

@@ -3,7 +3,6 @@ package ndjson
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -21,12 +20,12 @@ func (s *Sink) recover() error {
 	}
 	var errs []error
 	for full, changed := range files {
-		if name, ok := strings.CutSuffix(full, begun); ok {
+		if name, ok := strings.CutSuffix(full, s.begun); ok {
 			errs = append(errs, s.recoverFile(name))
 			continue
 		}
-		name, ok := strings.CutSuffix(full, locked)
-		if _, writes := files[name+begun]; !ok || writes || time.Since(changed) < orphanAge {
+		name, ok := strings.CutSuffix(full, s.locked)
+		if _, writes := files[name+s.begun]; !ok || writes || time.Since(changed) < orphanAge {
 			continue
 		}
 		if unlock, err := s.disk.Lock(full); err == nil && unlock != nil { // its process was killed before it created the file
@@ -39,19 +38,19 @@ func (s *Sink) recover() error {
 
 // recoverFile cuts the torn rest off a file and finishes it, unless a process has its lock.
 func (s *Sink) recoverFile(name string) error {
-	unlock, err := s.disk.Lock(name + locked)
+	unlock, err := s.disk.Lock(name + s.locked)
 	if err != nil || unlock == nil {
 		return err
 	}
 	defer unlock()
-	if files, err := s.disk.List(); err != nil || files[name+begun].IsZero() {
+	if files, err := s.disk.List(); err != nil || files[name+s.begun].IsZero() {
 		return err // another process has finished it meanwhile
 	}
-	f, err := s.disk.Open(name + begun)
+	f, err := s.disk.Open(name + s.begun)
 	if err != nil {
 		return err
 	}
-	whole, err := wholeLines(f)
+	whole, err := wholeLines(f, s.form.Valid)
 	if err == nil {
 		err = f.Truncate(whole)
 	}
@@ -65,15 +64,15 @@ func (s *Sink) recoverFile(name string) error {
 		err = s.finish(name, whole)
 	}
 	if err == nil {
-		s.log.Info("the file of a process that was killed is finished", "file", name+finished, "bytes", whole)
+		s.log.Info("the file of a process that was killed is finished", "file", name+s.finished, "bytes", whole)
 	}
 	return err
 }
 
-// wholeLines returns how many bytes at the beginning of a file are whole lines of JSON. After a crash
+// wholeLines returns how many bytes at the beginning of a file are whole lines. After a crash
 // of the machine something later in the file may be whole again, but not acknowledged: what was, was
 // synced with everything before it.
-func wholeLines(from io.Reader) (size int64, err error) {
+func wholeLines(from io.Reader, valid func([]byte) bool) (size int64, err error) {
 	reader := bufio.NewReaderSize(from, 64<<10)
 	var line []byte
 	for {
@@ -86,7 +85,7 @@ func wholeLines(from io.Reader) (size int64, err error) {
 			return size, nil
 		case err != nil:
 			return size, err
-		case !json.Valid(bytes.TrimSuffix(line, []byte("\n"))):
+		case !valid(bytes.TrimSuffix(line, []byte("\n"))):
 			return size, nil
 		}
 		size += int64(len(line))

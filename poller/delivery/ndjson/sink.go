@@ -6,8 +6,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -33,11 +35,32 @@ const (
 	wait = 5 * time.Second // before messages are tried again after the disk failed
 )
 
+// The endings of files, beside that of a finished one, which is the form's.
 const (
-	finished = ".ndjson"
-	begun    = finished + ".part"
-	locked   = finished + ".lock"
+	begun  = ".part"
+	locked = ".lock"
+	making = ".tmp" // a finished file of another form that is being written
 )
+
+// Form is the form of finished files. A file that is being written always has lines.
+type Form interface {
+	// Ending ends the names of finished files, with a full stop before it.
+	Ending() string
+	// Line returns the line of a message, without its end, or an error if its data is not JSON.
+	Line(d delivery.Delivery) ([]byte, error)
+	// Valid reports whether a line is whole.
+	Valid(line []byte) bool
+	// Convert reads whole lines and writes a finished file. A nil function: the lines are the file.
+	Convert() func(lines io.Reader, to io.Writer) error
+}
+
+// lines is the form of NDJSON.
+type lines struct{ sink.Encoding }
+
+func (lines) Ending() string                                     { return ".ndjson" }
+func (l lines) Line(d delivery.Delivery) ([]byte, error)         { return l.Encode(d, nil) }
+func (lines) Valid(line []byte) bool                             { return json.Valid(line) }
+func (lines) Convert() func(lines io.Reader, to io.Writer) error { return nil }
 
 // Settings are an endpoint's own settings.
 type Settings struct {
@@ -56,9 +79,12 @@ func (s Settings) withDefaults() Settings {
 type Sink struct {
 	name     string
 	settings Settings
-	encoding sink.Encoding
+	form     Form
+	convert  func(io.Reader, io.Writer) error // of the form
 	log      *slog.Logger
 	disk     disk
+	// finished, begun and locked end the names of files.
+	finished, begun, locked, making string
 
 	// syncing is held while a file is synced, cut or finished, and is taken before mu.
 	syncing sync.Mutex
@@ -66,6 +92,8 @@ type Sink struct {
 	part    *part     // nil: no file is being written
 	named   time.Time // in the name of the last file
 	closed  bool
+
+	finishing sync.WaitGroup // files that are converted
 }
 
 // part is a file that is being written.
@@ -85,7 +113,14 @@ var _ delivery.Sink = (*Sink)(nil)
 
 // New returns the sink of an endpoint. The settings must be valid; see Type.
 func New(name string, s Settings, e sink.Encoding, log *slog.Logger) *Sink {
-	return &Sink{name: name, settings: s.withDefaults(), encoding: e, disk: directory(s.Directory),
+	return NewOf(lines{e}, name, s, log)
+}
+
+// NewOf returns the sink of an endpoint whose finished files have another form.
+func NewOf(form Form, name string, s Settings, log *slog.Logger) *Sink {
+	ending := form.Ending()
+	return &Sink{name: name, settings: s.withDefaults(), form: form, convert: form.Convert(), disk: directory(s.Directory),
+		finished: ending, begun: ending + begun, locked: ending + locked, making: ending + making,
 		log: cmp.Or(log, slog.New(slog.DiscardHandler)).With("endpoint", name)}
 }
 
@@ -106,7 +141,7 @@ func (s *Sink) Handle(_ context.Context, batch []delivery.Delivery) []error {
 	errs := make([]error, len(batch))
 	var lines bytes.Buffer
 	for i, d := range batch {
-		line, err := s.encoding.Encode(d, nil)
+		line, err := s.form.Line(d)
 		switch {
 		case err != nil:
 			errs[i] = &delivery.Dead{Err: errors.New("file: the message is not JSON")}
@@ -181,7 +216,7 @@ func (s *Sink) begin() (*part, error) {
 	}
 	s.named = at
 	p := &part{name: s.name + "-" + at.Format("20060102T150405.000000Z") + "-" + hex.EncodeToString(random[:])}
-	unlock, err := s.disk.Lock(p.name + locked)
+	unlock, err := s.disk.Lock(p.name + s.locked)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +224,7 @@ func (s *Sink) begin() (*part, error) {
 		return nil, errors.New("another process has the lock of a new file")
 	}
 	p.unlock = unlock
-	p.file, err = s.disk.Create(p.name + begun)
+	p.file, err = s.disk.Create(p.name + s.begun)
 	if err == nil {
 		err = s.disk.Sync()
 	}
@@ -271,25 +306,37 @@ func (s *Sink) end(p *part) {
 	if closing := p.file.Close(); err == nil {
 		err = closing
 	}
+	if err == nil && s.convert != nil {
+		s.finishing.Go(func() { s.close(p, s.finish(p.name, p.synced)) }) // others write meanwhile
+		return
+	}
 	if err == nil {
 		err = s.finish(p.name, p.synced)
 	}
+	s.close(p, err)
+}
+
+// close gives up the lock of a file, and logs how it was finished.
+func (s *Sink) close(p *part, err error) {
 	p.unlock()
 	switch {
 	case err != nil:
-		s.log.Warn("a file could not be finished; that is tried again before the next file begins", "file", p.name+begun, "error", reason(err))
+		s.log.Warn("a file could not be finished; that is tried again before the next file begins", "file", p.name+s.begun, "error", reason(err))
 	case p.synced > 0:
-		s.log.Info("a file is finished", "file", p.name+finished, "bytes", p.synced)
+		s.log.Info("a file is finished", "file", p.name+s.finished, "bytes", p.synced)
 	}
 }
 
 // finish gives a file its final name, or removes it if it is empty. The caller has its lock.
 func (s *Sink) finish(name string, size int64) error {
 	err := error(nil)
-	if size > 0 {
-		err = s.disk.Rename(name+begun, name+finished)
-	} else {
-		err = s.disk.Remove(name + begun)
+	switch {
+	case size == 0:
+		err = s.disk.Remove(name + s.begun)
+	case s.convert != nil:
+		err = s.converted(name)
+	default:
+		err = s.disk.Rename(name+s.begun, name+s.finished)
 	}
 	if err != nil {
 		return err
@@ -297,13 +344,44 @@ func (s *Sink) finish(name string, size int64) error {
 	if err := s.disk.Sync(); err != nil {
 		return err
 	}
-	return s.disk.Remove(name + locked)
+	return s.disk.Remove(name + s.locked)
+}
+
+// converted writes the finished file beside the lines, and removes them then. A process that is
+// killed in between leaves the lines, of which the next one makes the same file again.
+func (s *Sink) converted(name string) error {
+	if err := s.disk.Remove(name + s.making); err != nil {
+		return err
+	}
+	from, err := s.disk.Open(name + s.begun)
+	if err != nil {
+		return err
+	}
+	to, err := s.disk.Create(name + s.making)
+	if err == nil {
+		if err = s.convert(from, to); err == nil {
+			err = to.Sync()
+		}
+		if closing := to.Close(); err == nil {
+			err = closing
+		}
+	}
+	_ = from.Close() // it was only read
+	if err == nil {
+		err = s.disk.Rename(name+s.making, name+s.finished)
+	}
+	if err == nil {
+		err = s.disk.Sync()
+	}
+	if err == nil {
+		err = s.disk.Remove(name + s.begun)
+	}
+	return err
 }
 
 // Close finishes the file that is being written.
 func (s *Sink) Close() error {
 	s.syncing.Lock()
-	defer s.syncing.Unlock()
 	s.mu.Lock()
 	p := s.part
 	s.closed = true
@@ -311,6 +389,8 @@ func (s *Sink) Close() error {
 	if p != nil {
 		s.end(p)
 	}
+	s.syncing.Unlock()
+	s.finishing.Wait()
 	return nil
 }
 

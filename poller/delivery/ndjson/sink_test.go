@@ -59,18 +59,18 @@ func TestFilesAreFinished(t *testing.T) {
 		}
 		handled(t, s, sinktest.Message("a", 0))
 		time.Sleep(time.Minute - time.Second)
-		if got := files(t, p, finished); len(got) != 0 || len(files(t, p, begun)) != 1 {
+		if got := files(t, p, ".ndjson"); len(got) != 0 || len(files(t, p, begun)) != 1 {
 			t.Errorf("before its age: %q", got)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if got := files(t, p, finished); len(got) != 1 || !strings.HasPrefix(got[0], "crm-20000101T000000.00000") || len(files(t, p, "")) != 1 {
+		if got := files(t, p, ".ndjson"); len(got) != 1 || !strings.HasPrefix(got[0], "crm-20000101T000000.00000") || len(files(t, p, "")) != 1 {
 			t.Errorf("after its age: %q", files(t, p, ""))
 		}
 		for n := range 20 {
 			handled(t, s, sinktest.Message("a", 1+n))
 		}
-		if got := files(t, p, finished); len(got) < 4 || len(files(t, p, begun)) > 1 {
+		if got := files(t, p, ".ndjson"); len(got) < 4 || len(files(t, p, begun)) > 1 {
 			t.Errorf("by size: %q", files(t, p, ""))
 		}
 		if err := s.Close(); err != nil {
@@ -94,11 +94,11 @@ func TestOnlyFilesOfTheDeadAreRecovered(t *testing.T) {
 	for name, text := range map[string]string{
 		"crm-1": "{\"id\":\"1\"}\n{\"id\":\"2\"}\n{\"id", "crm-2": "{\"id\":\"3\"}\n\x00\x00\x00\n{\"id\":\"4\"}\n", "crm-3": "{", "crm-4": "",
 	} {
-		if err := os.WriteFile(filepath.Join(p.path, name+begun), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(p.path, name+".ndjson"+begun), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	orphan := filepath.Join(p.path, "crm-5"+locked)
+	orphan := filepath.Join(p.path, "crm-5.ndjson"+locked)
 	if err := errors.Join(os.WriteFile(orphan, nil, 0o600), os.Chtimes(orphan, time.Time{}, time.Now().Add(-2*orphanAge))); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := opened.(*Sink); s.settings != (Settings{"/a", 65536, 90 * time.Second}) || s.encoding != (sink.Encoding{Namespace: "rounds", Format: sink.CloudEvents}) {
+	if s := opened.(*Sink); s.settings != (Settings{"/a", 65536, 90 * time.Second}) || s.form != (lines{sink.Encoding{Namespace: "rounds", Format: sink.CloudEvents}}) {
 		t.Errorf("got %+v", s.settings)
 	}
 }

@@ -1,6 +1,7 @@
 package ndjson
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -24,14 +25,21 @@ func (Type) Type() string { return "file" }
 //
 //	{"name": "archive", "type": "file", "directory": "/var/lib/rounds/archive", "max_bytes": 134217728, "max_age": "1h"}
 func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
+	s := ReadSettings(r, maxMaxBytes)
+	return config{t, e, s}
+}
+
+// ReadSettings reads the fields of an endpoint that writes files, and sets their names. most is the
+// largest max_bytes.
+func ReadSettings(r *strict.Reader, most int64) Settings {
 	s := Settings{Directory: r.Text("directory")}
 	if s.Directory != "" && !validDirectory(s.Directory) {
 		r.Fault("directory", "must be an absolute path without . or .. in it")
 	}
 	var bytes *int64
 	if r.Optional("max_bytes", "a whole number of bytes", &bytes); bytes != nil {
-		if s.MaxBytes = *bytes; s.MaxBytes < minMaxBytes || s.MaxBytes > maxMaxBytes {
-			r.Fault("max_bytes", "must be 65536 (64 KiB) to 68719476736 (64 GiB)")
+		if s.MaxBytes = *bytes; s.MaxBytes < minMaxBytes || s.MaxBytes > most {
+			r.Fault("max_bytes", fmt.Sprintf("must be 65536 (64 KiB) to %d (%d GiB)", most, most>>30))
 		}
 	}
 	var age *string
@@ -42,7 +50,7 @@ func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 		}
 	}
 	r.Known(sink.Names("directory", "max_bytes", "max_age")...)
-	return config{t, e, s}
+	return s
 }
 
 type config struct {
