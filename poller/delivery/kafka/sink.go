@@ -1,0 +1,232 @@
+package kafka
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/internal/broker"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
+)
+
+const (
+	// bufferMost is the most bytes of records of an endpoint whose outcome is not known, in a process.
+	bufferMost = 128 << 20
+	// overhead is more than a record has besides its key and its value.
+	overhead = 1 << 10
+	// rememberFor is how long the outcome of a record is kept for a message that did not get it.
+	rememberFor = time.Hour
+)
+
+// Sink writes messages into a topic. It is safe for concurrent use.
+type Sink struct {
+	config
+	room    *semaphore.Weighted // bytes
+	trouble trouble
+
+	turn   chan struct{} // has room for one, who may use:
+	client *kgo.Client   // nil: nothing was written yet
+	closed bool
+
+	mu      sync.Mutex
+	flights map[string]*flight // by sink.Key
+	swept   time.Time
+}
+
+// flight is a record that was given to the client, or whose outcome a message did not get yet.
+type flight struct {
+	done  chan struct{} // closed when the outcome is known
+	err   error
+	ended time.Time
+}
+
+var _ delivery.Sink = (*Sink)(nil)
+
+func newSink(c config) *Sink {
+	return &Sink{config: c, room: semaphore.NewWeighted(bufferMost), turn: make(chan struct{}, 1), flights: make(map[string]*flight)}
+}
+
+// Prepare connects and looks for the topic. Its error is always a Later: somebody may start the
+// brokers, create the topic or set the secret.
+func (s *Sink) Prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, broker.Answer)
+	defer cancel()
+	client, err := s.ready(ctx)
+	if err != nil {
+		return s.later(err)
+	}
+	if err := s.look(ctx, client, s.topic); err != nil {
+		return s.later(err)
+	}
+	return nil
+}
+
+// Handle writes the messages, and returns once all replicas in sync have them. A message whose
+// outcome is not known in time is for later.
+func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
+	ctx, cancel := context.WithTimeout(ctx, broker.Answer)
+	defer cancel()
+	errs := make([]error, len(batch))
+	client, err := s.ready(ctx)
+	if err != nil {
+		return broker.Refuse(errs, s.later(err))
+	}
+	flights := make([]*flight, len(batch))
+	for i, d := range batch {
+		var record *kgo.Record
+		if record, errs[i] = s.record(d); errs[i] != nil {
+			continue
+		}
+		if flights[i], err = s.launch(ctx, client, sink.Key(s.Namespace, d), record); err != nil {
+			broker.Refuse(errs[i:], s.later(err)) // nothing goes behind what did not go
+			break
+		}
+	}
+	for i, f := range flights {
+		if f == nil {
+			continue
+		}
+		select {
+		case <-f.done:
+			errs[i] = f.err
+			s.landed(sink.Key(s.Namespace, batch[i]), f)
+		case <-ctx.Done():
+			errs[i] = s.later(ctx.Err())
+		}
+	}
+	return errs
+}
+
+// record returns the record of a message, or a Dead.
+func (s *Sink) record(d delivery.Delivery) (*kgo.Record, error) {
+	value, err := s.encoding.Encode(d, nil)
+	if err != nil {
+		return nil, &delivery.Dead{Err: broker.Plain("kafka: the message is not JSON")}
+	}
+	if len(value)+len(d.Account)+overhead > int(s.maxBytes) {
+		return nil, &delivery.Dead{Err: broker.Plain("kafka: the message is larger than max_bytes of the endpoint")}
+	}
+	return &kgo.Record{Topic: s.topic, Key: []byte(d.Account), Value: value, Headers: []kgo.RecordHeader{
+		{Key: "id", Value: []byte(sink.Key(s.Namespace, d))}, {Key: "content-type", Value: []byte(s.encoding.Format.ContentType())},
+	}}, nil
+}
+
+// launch gives a record to the client, unless one of the same message is already with it, or its
+// outcome is known and nobody has got it.
+func (s *Sink) launch(ctx context.Context, client *kgo.Client, key string, record *kgo.Record) (*flight, error) {
+	s.mu.Lock()
+	f := s.flights[key]
+	s.mu.Unlock()
+	if f != nil {
+		return f, nil
+	}
+	size := int64(len(record.Value) + len(record.Key) + overhead)
+	if err := s.room.Acquire(ctx, size); err != nil {
+		return nil, broker.Plain("too much waits for the brokers")
+	}
+	f = &flight{done: make(chan struct{})}
+	s.mu.Lock()
+	s.flights[key] = f
+	s.mu.Unlock()
+	client.Produce(context.WithoutCancel(ctx), record, func(_ *kgo.Record, err error) {
+		s.room.Release(size)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if f.ended = time.Now(); err != nil {
+			f.err = s.later(err)
+			delete(s.flights, key) // it was certainly not written: the next delivery is a new record
+		}
+		close(f.done)
+	})
+	return f, nil
+}
+
+// landed forgets a record whose message got the outcome, and those that nobody asked for in time:
+// another process has got their messages.
+func (s *Sink) landed(key string, f *flight) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flights[key] == f {
+		delete(s.flights, key)
+	}
+	now := time.Now()
+	if now.Sub(s.swept) < rememberFor {
+		return
+	}
+	s.swept = now
+	for key, f := range s.flights {
+		if !f.ended.IsZero() && now.Sub(f.ended) > rememberFor {
+			delete(s.flights, key)
+		}
+	}
+}
+
+// ready returns the client, once it may write.
+func (s *Sink) ready(ctx context.Context) (*kgo.Client, error) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	if s.closed {
+		return nil, broker.Plain("the process ends")
+	}
+	if s.client == nil {
+		client, err := s.connect(ctx, kgo.WithHooks(&s.trouble))
+		if err != nil {
+			return nil, err
+		}
+		s.client = client
+	}
+	if _, _, err := s.client.ProducerID(ctx); err != nil { // it is asked for once
+		return nil, err
+	}
+	return s.client, nil
+}
+
+// Close closes the connections. What the client still has was not acknowledged.
+func (s *Sink) Close() error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.closed = true
+	if s.client != nil {
+		s.client.Close()
+	}
+	return nil
+}
+
+func (s *Sink) later(err error) error {
+	return broker.Later(s.name, broker.Plain("kafka: "+s.trouble.reason(err).Error()))
+}
+
+// trouble remembers why the last connection failed, which the client does not say of records that wait.
+type trouble struct {
+	mu   sync.Mutex
+	last error
+}
+
+var _ kgo.HookBrokerConnect = (*trouble)(nil)
+
+// OnBrokerConnect notes how an attempt to connect and sign in ended.
+func (t *trouble) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = err
+}
+
+// reason returns what went wrong: the trouble with the connection, if the error only says that it
+// took too long.
+func (t *trouble) reason(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if isLate(err) && t.last != nil {
+		return reason(t.last)
+	}
+	return reason(err)
+}

@@ -1,0 +1,96 @@
+package kafka
+
+import (
+	"log/slog"
+	"regexp"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/internal/broker"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
+	"github.com/rounds-dev/rounds/poller/secrets"
+)
+
+const (
+	name        = "kafka"
+	defaultPort = "9092"
+
+	// defaultMaxBytes is the default of max.message.bytes of a topic, as franz-go has it.
+	defaultMaxBytes = 1000012
+	minMaxBytes     = 16 << 10
+	maxMaxBytes     = 64 << 20
+)
+
+// The mechanisms of SASL (https://www.iana.org/assignments/sasl-mechanisms).
+const (
+	mechanismPlain    = "PLAIN"
+	mechanismScram256 = "SCRAM-SHA-256"
+	mechanismScram512 = "SCRAM-SHA-512"
+)
+
+// topicPattern is what Kafka allows for the name of a topic.
+var topicPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+// Type is the type kafka of endpoints.
+type Type struct {
+	Namespace string         // the ring's
+	Secrets   secrets.Source // has the passwords and certificates
+	Log       *slog.Logger
+	Dial      broker.Dial // nil: the network
+}
+
+var _ sink.Type = Type{}
+
+// Type returns the name of the type.
+func (Type) Type() string { return name }
+
+// Read reads the fields that only topics have:
+//
+//	{"name": "bus", "type": "kafka", "brokers": ["kafka-1:9092", "kafka-2:9092"], "topic": "rounds-messages", "tls": true,
+//	 "sasl": "SCRAM-SHA-512", "user": "rounds", "password": {"secret": "KAFKA"}}
+func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
+	c := config{Type: t, name: e.Name, encoding: sink.Encoding{Namespace: t.Namespace, Format: e.Format}, maxBytes: defaultMaxBytes}
+	c.servers = broker.Read(r, "brokers", defaultPort)
+	if c.topic = r.Text("topic"); c.topic != "" && (!topicPattern.MatchString(c.topic) || c.topic == "." || c.topic == "..") {
+		r.Fault("topic", "must be 1 to 249 of A-Z a-z 0-9 . _ -")
+	}
+	r.Optional("max_bytes", "a whole number of bytes", &c.maxBytes)
+	if c.maxBytes < minMaxBytes || c.maxBytes > maxMaxBytes {
+		r.Fault("max_bytes", "must be 16384 (16 KiB) to 67108864 (64 MiB), and at most max.message.bytes of the topic")
+	}
+	r.Optional("sasl", "a string", &c.mechanism)
+	r.Optional("user", "a string", &c.user)
+	c.password = broker.Secret(r, "password")
+	switch c.mechanism {
+	case "":
+		if c.user != "" || !c.password.IsZero() {
+			r.Fault("sasl", "missing: name the mechanism by which the user signs in")
+		}
+	case mechanismPlain, mechanismScram256, mechanismScram512:
+		if c.user == "" {
+			r.Fault("user", "missing: sasl needs it")
+		}
+		if c.password.IsZero() {
+			r.Fault("password", "missing: sasl needs it")
+		}
+	default:
+		r.Fault("sasl", "must be "+mechanismPlain+", "+mechanismScram256+" or "+mechanismScram512)
+	}
+	r.Known(sink.Names(append([]string{"brokers", "topic", "max_bytes", "sasl", "user", "password"}, broker.Fields()...)...)...)
+	return c
+}
+
+type config struct {
+	Type
+	name      string
+	encoding  sink.Encoding
+	servers   broker.Servers
+	topic     string
+	maxBytes  int32
+	mechanism string // of SASL; empty: nobody signs in
+	user      string
+	password  secrets.Ref
+}
+
+// Open returns the endpoint's sink.
+func (c config) Open() (delivery.Sink, error) { return newSink(c), nil }
