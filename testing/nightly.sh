@@ -221,6 +221,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
 	run "files in a bucket of a real S3 server" env -C testing/s3 go test -count=1 -tags night .
+	run "messages in a real NATS server" env -C testing/brokers go test -count=1 -tags night .
 	run "100,000 files" go run ./testing/bench files
 	run "the Helm chart, as Helm renders it" go run -C testing/kubernetes/helm .
 	run "a day of pollers that KEDA scales" env -C testing/kubernetes go test -count=1 -tags night .

@@ -19,7 +19,7 @@ golangci=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 # static
 # Modules of their own, so that a program that embeds rounds does not inherit what only they
 # need. They are tested with all else. What takes longest and waits most begins first: others
 # have the processor meanwhile.
-modules=(./testing/soak ./testing/simulate ./testing/endtoend ./testing/chaos ./testing/browser/... ./testing/release/... ./testing/bench/peers/... ./testing/s3 ./testing/kubernetes/...)
+modules=(./testing/soak ./testing/simulate ./testing/endtoend ./testing/chaos ./testing/browser/... ./testing/release/... ./testing/bench/peers/... ./testing/s3 ./testing/brokers ./testing/kubernetes/...)
 
 usage() { sed -n '3,13s/^# \{0,1\}//p' testing/run.sh; }
 say() { printf '\n== %s\n' "$*"; }
@@ -268,7 +268,7 @@ fi
 # The modules are one workspace for this run alone. A file in the checkout would make every go
 # command of a newcomer read what only the tests need.
 export GOWORK=$work/go.work
-go work init . testing/endtoend testing/chaos testing/browser testing/release testing/bench/peers testing/s3 testing/kubernetes
+go work init . testing/endtoend testing/chaos testing/browser testing/release testing/bench/peers testing/s3 testing/brokers testing/kubernetes
 
 say gofmt
 unformatted=$(find . -name '*.go' -not -path '*/.*' -not -path '*/testdata/*' -exec gofmt -l {} +)

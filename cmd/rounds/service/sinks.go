@@ -9,7 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/delivery/kafka"
+	"github.com/rounds-dev/rounds/poller/delivery/nats"
 	"github.com/rounds-dev/rounds/poller/delivery/ndjson"
+	"github.com/rounds-dev/rounds/poller/delivery/parquet"
 	"github.com/rounds-dev/rounds/poller/delivery/postgres"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
@@ -25,7 +28,10 @@ func newSinks(s settings.Settings, webhooks webhook.Options, own []sink.Type) (s
 	return sink.NewTypes(append([]sink.Type{
 		webhook.Type{Options: webhooks},
 		ndjson.Type{Namespace: s.Redis.Namespace, Log: webhooks.Log},
+		parquet.Type{Namespace: s.Redis.Namespace, Log: webhooks.Log},
 		postgres.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log},
+		kafka.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log},
+		nats.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log},
 	}, own...)...)
 }
 
