@@ -7,7 +7,7 @@
 // is tried again.
 //
 //	[Keys]       by digest, under unique names; until they expire; at most MostKeys
-//	[Vault]      by name, in pages; compare-and-set; at most MostSealed and MostSealedBytes
+//	[Vault]      by name, in pages; compare-and-set; at most so many, with so many bytes
 //	[Sessions]   by unguessable name, of an owner; until they end; compare-and-set; bounded for each owner and in all
 //	[Notices]    by name; the latest only
 //	[Jobs]       by id; compare-and-set, with chunks beside it; at most MostJobs

@@ -25,6 +25,8 @@ const (
 	orderEndpoint = "endpoint"
 	orderAction   = "action"
 	orderAccount  = "account"
+	orderProcess  = "process"
+	orderID       = "id"
 )
 
 // Endpoints connects the processes that deliver to webhook endpoints with the operators
@@ -59,6 +61,20 @@ type Report struct {
 	Messages  int       `json:"messages,omitempty"` // waiting messages
 	Waiting   []Waiting `json:"waiting,omitempty"`  // the first message of each such account, or of some
 	Kinds     []string  `json:"kinds,omitempty"`    // the kinds of accounts whose messages it gets; none: all
+
+	Process string   `json:"process,omitempty"` // who reports; empty: a process of an earlier version, which makes no tests
+	Tests   []Tested `json:"tests,omitempty"`   // how the last tests ended
+	// Revision is that of an endpoint that was added while the service runs; 0: a file declares it.
+	Revision int64 `json:"revision,omitempty"`
+}
+
+// Tested is how the test of an endpoint ended that somebody has ordered.
+type Tested struct {
+	ID      string    `json:"id"` // of the order
+	At      time.Time `json:"at"`
+	Status  int       `json:"status,omitempty"` // of the answer; 0: there was none
+	Outcome string    `json:"outcome"`
+	Why     string    `json:"why,omitempty"`
 }
 
 // Waiting is a message that an endpoint did not accept. Later ones of its account wait
@@ -134,6 +150,8 @@ const (
 	// Refresh makes processes ask again whether the endpoint is disabled, and try the
 	// waiting messages, as far as breaker and pauses allow.
 	Refresh Action = "refresh"
+	// Test makes one process send a test event to the endpoint, and report how that ended.
+	Test Action = "test"
 )
 
 // Order is an operator's order to all processes that deliver to an endpoint.
@@ -141,6 +159,8 @@ type Order struct {
 	Endpoint string
 	Action   Action
 	Account  string // only messages of this account; empty: all
+	Process  string // only this process obeys; empty: all do
+	ID       string // of a test
 }
 
 // Tell gives an order to the processes that run now. A process that starts later has
@@ -149,7 +169,8 @@ func (e Endpoints) Tell(ctx context.Context, o Order) error {
 	if o.Endpoint == "" {
 		return refused("order", errors.New("endpoint: missing"))
 	}
-	_, err := e.orders.append(ctx, "order", ordersKept, ordersLive, orderEndpoint, o.Endpoint, orderAction, string(o.Action), orderAccount, o.Account)
+	_, err := e.orders.append(ctx, "order", ordersKept, ordersLive, orderEndpoint, o.Endpoint, orderAction, string(o.Action), orderAccount, o.Account,
+		orderProcess, o.Process, orderID, o.ID)
 	return err
 }
 
@@ -185,7 +206,9 @@ func (e Endpoints) Orders(ctx context.Context, after string) (orders []Order, ne
 		return nil, after, now, nil
 	}
 	for _, g := range given {
-		orders = append(orders, Order{Endpoint: g.Field(orderEndpoint), Action: Action(g.Field(orderAction)), Account: g.Field(orderAccount)})
+		orders = append(orders, Order{
+			Endpoint: g.Field(orderEndpoint), Action: Action(g.Field(orderAction)), Account: g.Field(orderAccount), Process: g.Field(orderProcess), ID: g.Field(orderID),
+		})
 	}
 	return orders, given[len(given)-1].Position, now, nil
 }

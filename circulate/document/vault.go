@@ -20,6 +20,10 @@ var (
 )
 
 const (
+	// MostEndpoints is how many endpoints of its own a namespace may have.
+	MostEndpoints = 500
+	// MostEndpointsBytes is how many bytes all of them may have together.
+	MostEndpointsBytes = 4 << 20
 	// MostSealed is how many sealed values a namespace may have.
 	MostSealed = 20_000
 	// MostSealedBytes is how many bytes all sealed values of a namespace may have together.
@@ -30,13 +34,16 @@ const (
 	MaxPage = 100
 )
 
-// Vault has values of a namespace under names. The values are secrets that the caller has
-// sealed.
+// Vault has values of a namespace under names: secrets that the caller has sealed, or endpoints.
 //
 // The vault does not know seals. An attacker who can write to Redis can replace a value
 // with an older one or with another one. The vault does not notice that. The code that
 // opens seals must.
-type Vault struct{ place }
+type Vault struct {
+	place
+	most, mostBytes int
+	secrets         bool // replicas use the values as secrets, and are told of changes
+}
 
 // The keys of Vault.place.
 const (
@@ -47,7 +54,13 @@ const (
 
 // Vault returns the sealed values.
 func (d Documents) Vault() Vault {
-	return Vault{d.place("secrets", "values", "hash", "names", "zset", "state", "hash")}
+	return Vault{d.place("secrets", "values", "hash", "names", "zset", "state", "hash"), MostSealed, MostSealedBytes, true}
+}
+
+// Destinations returns the endpoints that were added while the service runs, as package endpoint
+// stores them.
+func (d Documents) Destinations() Vault {
+	return Vault{d.place("endpoints", "values", "hash", "names", "zset", "state", "hash"), MostEndpoints, MostEndpointsBytes, false}
 }
 
 // Sealed is a stored value.
@@ -73,6 +86,12 @@ func (v Vault) Replace(ctx context.Context, name string, revision int64, value [
 	return done, err
 }
 
+// Add is Put for a name that has no value. It returns false if it has one.
+func (v Vault) Add(ctx context.Context, name string, value []byte) (e Sealed, done bool, err error) {
+	e, _, done, err = v.put(ctx, name, value, "0", "")
+	return e, done, err
+}
+
 // Restore is Put for an entry of a backup. It preserves the time when the value was set.
 func (v Vault) Restore(ctx context.Context, e Sealed) error {
 	_, _, _, err := v.put(ctx, e.Name, e.Value, "", strconv.FormatInt(max(0, e.Set.UnixMilli()), 10))
@@ -83,7 +102,7 @@ func (v Vault) put(ctx context.Context, name string, value []byte, must, at stri
 	if err := refused("put value", wrongSize("name", len(name), 1, MaxName), wrongSize("value", len(value), 1, MaxSealed)); err != nil {
 		return Sealed{}, 0, false, err
 	}
-	reply, err := redis.Int64s(v.run(ctx, vaultPutScript, 3, name, value, must, MostSealed, MostSealedBytes, at))
+	reply, err := redis.Int64s(v.run(ctx, vaultPutScript, 3, name, value, must, v.most, v.mostBytes, at))
 	switch {
 	case err != nil:
 		return Sealed{}, 0, false, err
@@ -101,6 +120,9 @@ func (v Vault) put(ctx context.Context, name string, value []byte, must, at stri
 // tell tells replicas that a value has changed, so that they end held calls that use the
 // old value. If it fails, these calls end by themselves.
 func (v Vault) tell(ctx context.Context, name string) {
+	if !v.secrets {
+		return
+	}
 	channel, text := circulate.WakeSecret(v.wire.Namespace(), name)
 	_, _ = v.wire.Pipeline(ctx, channel, wire.Command{"PUBLISH", channel, text})
 }
@@ -115,6 +137,23 @@ func (v Vault) Remove(ctx context.Context, name string) (bool, error) {
 		v.tell(ctx, name)
 	}
 	return removed, err
+}
+
+// Revision returns a number that changes with each change of any value; 0: nothing was ever stored.
+// Only a Redis that has lost changes may return an earlier one again.
+func (v Vault) Revision(ctx context.Context) (int64, error) {
+	replies, err := v.do(ctx, "revision of values", wire.Command{"HGET", v.key(vaultState), "revision"})
+	if err != nil {
+		return 0, err
+	}
+	n, err := redis.Int64(replies[0], nil)
+	if errors.Is(err, redis.ErrNil) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("revision of values: %w", err)
+	}
+	return n, nil
 }
 
 // Get returns the value of a name, or false if there is none.

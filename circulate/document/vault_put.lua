@@ -5,7 +5,8 @@
 -- KEYS[3]  state   HASH  revision: the last one given; bytes: of all values, about
 -- ARGV[1]  name
 -- ARGV[2]  value
--- ARGV[3]  the revision that it must have, '': any or none. With a revision it retains its time.
+-- ARGV[3]  the revision that it must have, '0': there must be no value, '': any or none. With a
+--          revision it retains its time.
 -- ARGV[4]  how many values there may be
 -- ARGV[5]  how many bytes they may have together
 -- ARGV[6]  when it was set, unix ms, '': now
@@ -20,7 +21,7 @@ local name, value, must = ARGV[1], ARGV[2], ARGV[3]
 local old = redis.call('HGET', KEYS[1], name)
 local before, at
 if old then before, at = string.match(old, '^(%d+)|(%d+)|') end
-if must ~= '' and before ~= must then return {0} end
+if must ~= '' and (before or (not old and '0')) ~= must then return {0} end
 local state = redis.call('HMGET', KEYS[3], 'revision', 'bytes')
 local revision = (tonumber(state[1]) or 0) + 1
 -- A value that outlived the state must not get a revision that it had before.
