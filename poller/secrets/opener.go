@@ -64,6 +64,12 @@ func (o *Opener) SetKeys(keys Keys) {
 	o.remembered.DropAll()
 }
 
+// Forget makes the next use of a secret ask Redis, such as because it was set together with something
+// that has just been read.
+func (o *Opener) Forget(name string) {
+	o.remembered.Drop(name, func(remembered) bool { return true })
+}
+
 // Get returns a secret and its binding. It asks Redis again if the known value is older than fresh.
 // While Redis is unreachable, it returns the known value until that is older than stale. After that
 // the error is secrets.ErrUnavailable. The fact that a secret does not exist is used only for the

@@ -128,12 +128,20 @@ type Source struct {
 	// settings name.
 	Reserved []string
 
-	own bool
+	own   bool
+	bound bool
 }
 
 // Service returns the source of the service's own secrets, for callbacks and webhooks.
 func (s Source) Service() Source {
 	s.own = true
+	return s
+}
+
+// Bound returns the source without secrets whose bindings name no hosts: for uses that people order
+// while the service runs, who must not be able to send a secret anywhere.
+func (s Source) Bound() Source {
+	s.bound = true
 	return s
 }
 

@@ -74,6 +74,7 @@ var (
 
 	errNoUse   = fmt.Errorf("%w: nobody said what for", ErrRefused)
 	errUnbound = fmt.Errorf("%w: it is bound to no hosts, and ROUNDS_SECRETS_UNBOUND=refuse forbids that", ErrRefused)
+	errAdded   = fmt.Errorf("%w: it is bound to no hosts, and an endpoint that was added while the service runs uses only secrets that are", ErrRefused)
 	errOwn     = fmt.Errorf("%w: it is the service's own, in a file that a setting names", ErrRefused)
 )
 
@@ -97,6 +98,9 @@ func (s Source) allow(use Use, bindings []secret.Binding) error {
 	}
 	if s.RequireHosts && !bound && !s.own {
 		return errUnbound
+	}
+	if s.bound && !bound {
+		return errAdded
 	}
 	if use.Open() && !named && !isLoopback(use.Host) && !secret.MatchHost(s.PlainHosts, use.Host) {
 		return fmt.Errorf("%w: it goes over TLS only, or to private hosts that ROUNDS_SECRETS_PLAIN_HOSTS names", ErrRefused)

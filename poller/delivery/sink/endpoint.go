@@ -30,10 +30,16 @@ type Endpoint struct {
 	Format Format
 	Config Config // has its type's own fields
 
+	// Revision is that of an endpoint that was added while the service runs; 0: it is declared in the file.
+	Revision int64
+
 	// Text is the endpoint as it was declared, in JSON with sorted fields: endpoints of the same
 	// text are the same.
 	Text string
 }
+
+// Added reports whether the endpoint was added while the service runs.
+func (e Endpoint) Added() bool { return e.Revision != 0 }
 
 // Group returns the name of the endpoint's consumer group. It has at most 64 bytes, and
 // circulate.ValidateGroup allows it. It is the same for all types, so that what people do with a
@@ -53,6 +59,15 @@ type Type interface {
 	// Read takes the fields of an endpoint that are the type's own, adds a fault to r for each wrong
 	// one, and sets its names with r.Known. The endpoint's other fields are already taken.
 	Read(e Endpoint, r *strict.Reader) Config
+}
+
+// Addable is a Type whose endpoints may also be added while the service runs, by people who cannot
+// change the file. They must reach nothing that only the file's author may reach, such as the
+// directories of a process or addresses of its network.
+type Addable interface {
+	Type
+	// Addable marks the type.
+	Addable()
 }
 
 // common are the fields that endpoints of all types have.
@@ -103,6 +118,37 @@ func (t Types) of(name string) (Type, bool) {
 	return t[i], true
 }
 
+// Addable returns the types whose endpoints may be added while the service runs.
+func (t Types) Addable() (addable Types) {
+	for _, one := range t {
+		if _, ok := one.(Addable); ok {
+			addable = append(addable, one)
+		}
+	}
+	return addable
+}
+
+// ReadAdded reads the fields of an endpoint that was added while the service runs: an object as in
+// the list of Read. Its revision is at least 1. The error has all faults, each with its field, and never with a value.
+func (t Types) ReadAdded(fields []byte, revision int64) (Endpoint, error) {
+	object, err := strict.Object(fields)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	var value any
+	if err := json.Unmarshal(fields, &value); err != nil {
+		return Endpoint{}, err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	r := strict.NewReader(object)
+	e := Endpoint{Type: DefaultType, Text: string(text), Revision: revision}
+	t.read(r, &e)
+	return e, r.Err()
+}
+
 // Read reads a configuration:
 //
 //	{"endpoints": [
@@ -131,7 +177,8 @@ func (t Types) Read(from io.Reader) ([]Endpoint, error) {
 	var endpoints []Endpoint
 	names := make(map[string]bool)
 	for i, in := range r.List("endpoints", maxEndpoints) {
-		e := t.read(in)
+		e := Endpoint{Type: DefaultType}
+		t.read(in, &e)
 		if canonical, err := json.Marshal(texts.Endpoints[i]); err == nil {
 			e.Text = string(canonical)
 		}
@@ -148,8 +195,7 @@ func (t Types) Read(from io.Reader) ([]Endpoint, error) {
 }
 
 // read reads an endpoint. No fault quotes a value: a value in the wrong place may be a secret.
-func (t Types) read(r *strict.Reader) Endpoint {
-	e := Endpoint{Type: DefaultType}
+func (t Types) read(r *strict.Reader, e *Endpoint) {
 	r.Optional("name", "a string", &e.Name)
 	r.Optional("type", "a string", &e.Type)
 	e.Filter.read(r)
@@ -167,11 +213,10 @@ func (t Types) read(r *strict.Reader) Endpoint {
 	of, ok := t.of(e.Type)
 	if !ok {
 		r.Fault("type", "must be one of "+strings.Join(t.Names(), ", "))
-		return e
+		return
 	}
-	e.Config = of.Read(e, r)
+	e.Config = of.Read(*e, r)
 	r.Unknown()
-	return e
 }
 
 // maxChoices is the most kinds, types or labels of a filter.

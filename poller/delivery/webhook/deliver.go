@@ -125,6 +125,15 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 
 // call makes one attempt.
 func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
+	answer, failed := s.ask(ctx, call)
+	if failed != nil {
+		return failed
+	}
+	return s.judge(ctx, answer)
+}
+
+// ask makes a call, and returns the answer or why there is none.
+func (s *Sink) ask(ctx context.Context, call fetch.Call) (*fetch.Response, *Error) {
 	limited, cancel := context.WithTimeout(ctx, s.endpoint.Timeout)
 	defer cancel()
 	var reached atomic.Bool
@@ -136,13 +145,13 @@ func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
 	s.options.Metrics.seconds.WithLabelValues(s.endpoint.Name).Observe(time.Since(start).Seconds())
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		return s.failure(Canceled, 0, context.Canceled)
+		return nil, s.failure(Canceled, 0, context.Canceled)
 	case err != nil && reached.Load():
-		return s.failure(Failed, 0, harmless(err))
+		return nil, s.failure(Failed, 0, harmless(err))
 	case err != nil:
-		return s.failure(Unreachable, unreachableWait, harmless(err))
+		return nil, s.failure(Unreachable, unreachableWait, harmless(err))
 	}
-	return s.judge(ctx, answer)
+	return answer, nil
 }
 
 // harmless returns an error that reveals nothing, and replaces any other.
@@ -153,27 +162,40 @@ func harmless(err error) error {
 	return errors.New("the call failed")
 }
 
-// judge returns what an answer means; see the package's doc.
+// judge returns what an answer means, and has the sink remember it; see the package's doc.
 func (s *Sink) judge(ctx context.Context, answer *fetch.Response) *Error {
+	failed := s.meaning(answer)
+	switch {
+	case failed == nil:
+		s.gate.calm()
+		s.record.attempted(answer.Status, Delivered, "")
+		return nil
+	case failed.Outcome == Throttled:
+		failed.after = s.gate.throttle(answer.RetryAfter())
+		return failed
+	case failed.Outcome == Disabled:
+		s.standing.disable(ctx, "answered 410 Gone")
+		failed.after = recheck
+	}
+	s.gate.calm()
+	return failed
+}
+
+// meaning returns what an answer means, or nil if the endpoint has taken what was sent.
+func (s *Sink) meaning(answer *fetch.Response) *Error {
 	failed := s.failure(Rejected, 0, nil)
 	failed.Status = answer.Status
-	asked := answer.RetryAfter()
 	switch status := answer.Status; {
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && asked > 0:
-		failed.Outcome, failed.after = Throttled, s.gate.throttle(asked)
-		return failed
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && answer.RetryAfter() > 0:
+		failed.Outcome = Throttled
 	case status >= 200 && status <= 299:
-		s.gate.calm()
-		s.record.attempted(status, Delivered, "")
 		return nil
 	case status == http.StatusGone:
-		s.standing.disable(ctx, "answered 410 Gone")
-		failed.Outcome, failed.after, failed.cause = Disabled, recheck, ErrDisabled
+		failed.Outcome, failed.cause = Disabled, ErrDisabled
 	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status >= 500:
 		failed.Outcome = Failed
 	case status >= 300 && status <= 399:
 		failed.cause = errors.New("redirects are not followed")
 	}
-	s.gate.calm()
 	return failed
 }

@@ -73,6 +73,20 @@
 // message, the log says so. It repeats that every ten minutes, and says when the endpoint takes
 // messages again.
 //
+// # Test events
+//
+// [Sink.Test] sends one event of the type endpoint.test, signed like any other:
+//
+//	{"type":"endpoint.test","timestamp":"2026-03-01T12:00:00Z","data":{"endpoint":"crm"}}
+//
+// It is sent once, whatever the breaker says and although the endpoint is disabled, and whatever its
+// filter. Its answer changes nothing.
+//
+// # Endpoints that were added while the service runs
+//
+// They use only secrets whose bindings name the endpoint's host, also for signing. So who may add
+// endpoints cannot send a secret, or what it signs, anywhere else.
+//
 // # Order
 //
 // An endpoint with Ordered gets the messages of an account one at a time. While one fails, later

@@ -38,6 +38,7 @@ type Endpoint struct {
 	Timeout     time.Duration // for one attempt, 1 to 30 s; 0: defaultTimeout
 	Concurrency int           // attempts at once in a process, 1 to 256; 0: defaultConcurrency
 	Headers     []Header      // further headers of each request, 32 at most
+	Revision    int64         // of an endpoint that was added while the service runs; 0: it is declared
 }
 
 // Group returns the name of the endpoint's consumer group; see sink.Endpoint.
@@ -49,6 +50,28 @@ func (e Endpoint) wants(kind string) bool {
 }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
+
+// Use is a secret to which an endpoint refers.
+type Use struct {
+	Field string // such as secrets[0]
+	Name  string // of the secret
+	Sent  bool   // it is sent to the endpoint; otherwise it only signs
+}
+
+// Uses returns the secrets to which the endpoint refers.
+func (e Endpoint) Uses() (all []Use) {
+	for i, ref := range e.Secrets {
+		if !ref.IsZero() {
+			all = append(all, Use{Field: "secrets[" + strconv.Itoa(i) + "]", Name: ref.Name})
+		}
+	}
+	for _, h := range e.Headers {
+		if !h.Secret.IsZero() {
+			all = append(all, Use{Field: "headers." + strict.Printable(h.Name), Name: h.Secret.Name, Sent: true})
+		}
+	}
+	return all
+}
 
 // check adds the faults of an endpoint. No fault quotes a value: a value in the wrong place may
 // be a secret.

@@ -19,10 +19,14 @@ import (
 // URLs are allowed.
 type Type struct{ Options }
 
-var _ sink.Type = Type{}
+var _ sink.Addable = Type{}
 
 // Type returns the name of the type, which is that of endpoints that name none.
 func (Type) Type() string { return sink.DefaultType }
+
+// Addable marks that webhooks may be added while the service runs: the client refuses the addresses
+// that accounts may not reach either, and an added endpoint uses only secrets that are bound to hosts.
+func (Type) Addable() {}
 
 // Read reads the fields that only webhooks have:
 //
@@ -34,7 +38,11 @@ func (Type) Type() string { return sink.DefaultType }
 func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 	own := readEndpoint(r)
 	own.Name, own.Kinds, own.Events, own.Format = e.Name, e.Filter.Kinds, e.Events, e.Format
+	own.Revision = e.Revision
 	own.check(r, t.Client)
+	if e.Added() {
+		t.Secrets = t.Secrets.Bound()
+	}
 	return Config{own, t.Options}
 }
 
@@ -128,6 +136,6 @@ func refFault(err error) string {
 	if !errors.Is(err, secrets.ErrNotReference) {
 		return err.Error()
 	}
-	return `must be {"secret": "NAME"}: this file holds no secrets, put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ` +
+	return `must be {"secret": "NAME"}: an endpoint holds no secrets, store it as service.NAME or put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ` +
 		secrets.ServiceEnvPrefix + "NAME"
 }

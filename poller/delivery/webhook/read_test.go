@@ -59,7 +59,7 @@ func TestReadTellsAllFaults(t *testing.T) {
 		`{"endpoints": [{` + good + `}, {` + good + `}]}`: {"endpoints[1].name: is also the name of another endpoint"},
 		`{"endpoints": [{"name": "crm", "url": "http://10.0.0.1/?s3cret", "secrets": ["s3cret", {"secret": "s3cret!"}, null],
 			"kinds": "s3cret", "events": "s3cret", "ordered": 1, "timeout": "s3cret", "concurrency": 1.5, "headers": [], "retries": 3}]}`: {
-			"endpoints[0].url: must not be a private address", `endpoints[0].secrets[0]: must be {"secret": "NAME"}: this file holds no secrets, put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ROUNDS_SERVICE_SECRET_NAME`, "endpoints[0].secrets[1]: is not a name",
+			"endpoints[0].url: must not be a private address", `endpoints[0].secrets[0]: must be {"secret": "NAME"}: an endpoint holds no secrets, store it as service.NAME or put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ROUNDS_SERVICE_SECRET_NAME`, "endpoints[0].secrets[1]: is not a name",
 			"endpoints[0].secrets[2]: missing", "endpoints[0].kinds: must be a list of strings", "endpoints[0].events: must be true or false", "endpoints[0].ordered: must be true or false",
 			`endpoints[0].timeout: must be a duration, as "15s"`, "endpoints[0].concurrency: must be a whole number",
 			"endpoints[0].headers: must be an object", "endpoints[0].retries: unknown field; the fields are name, type, url, secrets, ordered, timeout, concurrency, headers, kinds, types, events and format",

@@ -23,6 +23,9 @@ const (
 	// others are only counted.
 	reportMost = 500
 	whyMost    = 200 // bytes of a message's failure
+	// testsMost is how many tests of an endpoint a process makes at once, and how many ended ones a
+	// report has.
+	testsMost = 4
 )
 
 // Board is where a Remote reports and finds its orders. document.Endpoints is one.
@@ -46,6 +49,13 @@ type Remote struct {
 
 	mu    sync.Mutex
 	posts map[string]post // by endpoint
+	tests map[string]*tests
+}
+
+// tests are the tests of an endpoint.
+type tests struct {
+	running int
+	ended   []document.Tested
 }
 
 // post is the sink and consumer that deliver to an endpoint in this process.
@@ -56,11 +66,13 @@ type post struct {
 	other   *sink.Guard // of an endpoint that is no webhook
 	control *delivery.Control
 	most    int
+	added   int64  // the revision of an endpoint that was added while the service runs; 0: it is declared
+	fault   string // why nothing is delivered to it; then it has no sink
 }
 
 // NewRemote returns a Remote without endpoints. A nil log is silent.
 func NewRemote(board Board, log *slog.Logger) *Remote {
-	return &Remote{board: board, log: cmp.Or(log, slog.New(slog.DiscardHandler)), process: circulate.NewReplica(), posts: make(map[string]post)}
+	return &Remote{board: board, log: cmp.Or(log, slog.New(slog.DiscardHandler)), process: circulate.NewReplica(), posts: make(map[string]post), tests: make(map[string]*tests)}
 }
 
 // Add adds a sink and its consumer's control. A message is a dead letter after maxDeliveries failed
@@ -68,20 +80,37 @@ func NewRemote(board Board, log *slog.Logger) *Remote {
 func (r *Remote) Add(to *Sink, control *delivery.Control, maxDeliveries int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.posts[to.endpoint.Name] = post{name: to.endpoint.Name, kinds: to.endpoint.Kinds, sink: to, control: control, most: maxDeliveries}
+	r.posts[to.endpoint.Name] = post{name: to.endpoint.Name, kinds: to.endpoint.Kinds, sink: to, control: control, most: maxDeliveries, added: to.endpoint.Revision}
 }
 
 // AddOther is Add for an endpoint that is no webhook. It returns the function that removes it.
 func (r *Remote) AddOther(e sink.Endpoint, to *sink.Guard, control *delivery.Control, maxDeliveries int) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.posts[e.Name] = post{name: e.Name, kinds: e.Filter.Kinds, other: to, control: control, most: maxDeliveries}
+	r.posts[e.Name] = post{name: e.Name, kinds: e.Filter.Kinds, other: to, control: control, most: maxDeliveries, added: e.Revision}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.posts[e.Name].other == to {
 			delete(r.posts, e.Name)
 		}
+	}
+}
+
+// AddFaulty reports an added endpoint to which this process cannot deliver, and why, until
+// RemoveFaulty or until the endpoint has a sink.
+func (r *Remote) AddFaulty(name string, revision int64, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.posts[name] = post{name: name, added: revision, fault: why}
+}
+
+// RemoveFaulty ends the report of AddFaulty.
+func (r *Remote) RemoveFaulty(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.posts[name].fault != "" {
+		delete(r.posts, name)
 	}
 }
 
@@ -106,8 +135,10 @@ func (r *Remote) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var t lookState
+	var testing sync.WaitGroup
+	defer testing.Wait()
 	for {
-		r.look(ctx, &t)
+		r.look(ctx, &t, func(test func()) { testing.Go(test) })
 		select {
 		case <-ctx.Done():
 			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -130,13 +161,17 @@ type lookState struct {
 
 // look carries out new orders. It reports changes at once, and an unchanged state from time to
 // time.
-func (r *Remote) look(ctx context.Context, t *lookState) {
+func (r *Remote) look(ctx context.Context, t *lookState, beside func(func())) {
+	working := ctx
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	posts := r.all()
+	r.forgetTests(posts)
 	standings := make(map[string]delivery.Standing, len(posts))
 	for name, p := range posts {
-		standings[name] = p.control.Standing()
+		if p.control != nil {
+			standings[name] = p.control.Standing()
+		}
 		if p.sink == nil {
 			continue
 		}
@@ -148,14 +183,20 @@ func (r *Remote) look(ctx context.Context, t *lookState) {
 	}
 	t.after = next
 	for _, o := range orders {
-		if p, ok := posts[o.Endpoint]; ok {
+		switch p, ok := posts[o.Endpoint]; {
+		case !ok, o.Process != "" && o.Process != r.process:
+		case o.Action == document.Test:
+			r.test(working, p, o.ID, redisNow, beside)
+		case p.control != nil:
 			r.obey(p, o)
 		}
 	}
 	ahead := time.Until(redisNow) // about how far Redis' clock is ahead
 	reports := make([]document.Report, 0, len(posts))
 	for name, p := range posts {
-		reports = append(reports, p.report(standings[name], ahead))
+		report := p.report(standings[name], ahead)
+		report.Process, report.Tests = r.process, r.tested(name)
+		reports = append(reports, report)
 	}
 	slices.SortFunc(reports, func(a, b document.Report) int { return strings.Compare(a.Endpoint, b.Endpoint) })
 	if slices.EqualFunc(reports, t.reported, same) && time.Since(t.at) < document.ReportEvery {
@@ -164,6 +205,16 @@ func (r *Remote) look(ctx context.Context, t *lookState) {
 	if err := r.board.Report(ctx, r.process, reports); err == nil {
 		t.reported, t.at = reports, time.Now()
 	}
+}
+
+// forgetTests forgets the tests of endpoints that are gone.
+func (r *Remote) forgetTests(posts map[string]post) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.tests, func(name string, t *tests) bool {
+		_, there := posts[name]
+		return !there && t.running == 0
+	})
 }
 
 func (r *Remote) obey(p post, o document.Order) {
@@ -183,9 +234,62 @@ func (r *Remote) obey(p post, o document.Order) {
 	}
 }
 
+// test makes a test, and remembers how it ended for the next reports.
+func (r *Remote) test(ctx context.Context, p post, id string, now time.Time, beside func(func())) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of := r.tests[p.name]
+	if of == nil {
+		of = &tests{}
+		r.tests[p.name] = of
+	}
+	done := document.Tested{ID: id, At: now.UTC().Round(time.Second), Outcome: string(Unready)}
+	switch {
+	case p.sink == nil && p.fault != "":
+		done.Why = shorten(p.fault)
+	case p.sink == nil:
+		done.Why = "endpoints of this type take no test events"
+	case of.running >= testsMost:
+		done.Why = "too many tests of the endpoint are under way"
+	default:
+		of.running++
+		beside(func() {
+			var outcome Outcome
+			done.Status, outcome, done.Why = p.sink.Test(ctx, id, now)
+			done.Outcome, done.Why = string(outcome), shorten(done.Why)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			of.running--
+			of.end(done)
+		})
+		return
+	}
+	of.end(done)
+}
+
+// end remembers how a test ended.
+func (t *tests) end(done document.Tested) {
+	t.ended = append(t.ended, done)
+	t.ended = t.ended[max(0, len(t.ended)-testsMost):]
+}
+
+// tested returns how the last tests of an endpoint ended.
+func (r *Remote) tested(name string) []document.Tested {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if of := r.tests[name]; of != nil {
+		return slices.Clone(of.ended)
+	}
+	return nil
+}
+
 // report returns the state of an endpoint, with times by Redis' clock.
 func (p post) report(standing delivery.Standing, ahead time.Duration) document.Report {
-	report := document.Report{Endpoint: p.name, Most: p.most, Kinds: p.kinds}
+	report := document.Report{Endpoint: p.name, Most: p.most, Kinds: p.kinds, Revision: p.added}
+	if p.fault != "" {
+		report.Outcome, report.Why = string(Unready), shorten(p.fault)
+		return report
+	}
 	in := func(at time.Time) time.Time {
 		if at.IsZero() {
 			return at
@@ -221,7 +325,7 @@ func (p post) report(standing delivery.Standing, ahead time.Duration) document.R
 // answer does not matter.
 func same(a, b document.Report) bool {
 	return a.Endpoint == b.Endpoint && a.Status == b.Status && a.Outcome == b.Outcome && a.Why == b.Why && a.Breaker == b.Breaker && a.Until.Equal(b.Until) &&
-		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting) && slices.Equal(a.Kinds, b.Kinds)
+		a.Most == b.Most && a.Accounts == b.Accounts && a.Messages == b.Messages && slices.Equal(a.Waiting, b.Waiting) && slices.Equal(a.Kinds, b.Kinds) && a.Revision == b.Revision && slices.Equal(a.Tests, b.Tests)
 }
 
 func shorten(text string) string {

@@ -63,21 +63,16 @@ func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, e
 // endpoints[0].secrets[1]. A secret that is missing altogether is no fault: it may come later.
 func Misplaced(ctx context.Context, endpoints []Endpoint, source secrets.Source) error {
 	var errs []error
-	judge := func(field string, ref secrets.Ref, use secrets.Use) {
-		if ref.IsZero() {
-			return
-		}
-		if _, err := source.Get(ctx, ref.Name, use); errors.Is(err, secrets.ErrMisplaced) {
-			errs = append(errs, fmt.Errorf("%s: %w", field, err))
-		}
-	}
 	for i, e := range endpoints {
-		use := secrets.ForURL(secrets.KindWebhook, e.URL)
-		for j, ref := range e.Secrets {
-			judge(fmt.Sprintf("endpoints[%d].secrets[%d]", i, j), ref, use.Staying())
-		}
-		for _, h := range e.Headers {
-			judge(fmt.Sprintf("endpoints[%d].headers.%s", i, h.Name), h.Secret, use)
+		at := secrets.ForURL(secrets.KindWebhook, e.URL)
+		for _, u := range e.Uses() {
+			use := at
+			if !u.Sent {
+				use = use.Staying()
+			}
+			if _, err := source.Get(ctx, u.Name, use); errors.Is(err, secrets.ErrMisplaced) {
+				errs = append(errs, fmt.Errorf("endpoints[%d].%s: %w", i, u.Field, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
