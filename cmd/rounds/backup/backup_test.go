@@ -367,7 +367,7 @@ func TestFilesThatCannotBeRestoredAreRefusedWithTheirLine(t *testing.T) {
 		{"another JSON", "{\"id\":\"x\"}\n", 1, "not a backup of rounds"},
 		{"no trailer", strings.Join(lines[:4], ""), 5, "cut off"},
 		{"within a line", whole[:len(whole)-3], 5, "cut off"},
-		{"a later format", strings.Replace(whole, `"format":2`, `"format":6`, 1), 1, "format is 6"},
+		{"a later format", strings.Replace(whole, `"format":2`, `"format":7`, 1), 1, "format is 7"},
 		{"one account less", strings.Replace(whole, account, "", 1), 4, "altered"},
 		{"a record altered", strings.Replace(whole, "plain", "Plain", 1), 5, "altered"},
 		{"something after it", whole + "{}\n", 6, "follows"},

@@ -3,7 +3,7 @@
 // A backup is lines of JSON: a header, the consumer groups, the accounts, the dead letters, the
 // messages, the API's keys, the disabled webhook endpoints, perhaps secrets and credentials, the
 // list of files without their bytes, the maintenance windows, what people have said about concerns, saved views,
-// and a trailer with counts and a checksum. It is taken in small
+// the endpoints that were added while the service ran, and a trailer with counts and a checksum. It is taken in small
 // steps from a running service, so it shows no single moment. Its order is what makes it consistent: groups are read before accounts,
 // and accounts and dead letters before messages. So a cursor of the backup is never ahead of the
 // messages in it. Messages that were found after the cursor was read are found again, under the

@@ -208,6 +208,9 @@ func (t *target) extra(ctx context.Context, l *line) error {
 	if l.Term != nil {
 		return l.Term.restore(ctx, t.ring)
 	}
+	if l.Endpoint != nil {
+		return l.Endpoint.restore(ctx, t.ring)
+	}
 	if l.File != nil {
 		return l.File.restore(ctx, t.ring.Files(), t.options.Object)
 	}

@@ -12,11 +12,13 @@ import (
 )
 
 const (
-	// format is the latest version of the format that this program reads. It writes it if there are
-	// maintenance windows or saved views, or people have said something about concerns, formatFiles if
-	// there is a list of files, formatMemory if any account remembers messages, and otherwise
-	// formatForgetful: the earliest versions of the program that read them know no more.
-	format          = 5
+	// format is the latest version of the format that this program reads. It writes it if endpoints
+	// were added while the service ran, formatTerms if there are maintenance windows or saved views, or
+	// people have said something about concerns, formatFiles if there is a list of files, formatMemory
+	// if any account remembers messages, and otherwise formatForgetful: the earliest versions of the
+	// program that read them know no more.
+	format          = 6
+	formatTerms     = 5
 	formatFiles     = 4
 	formatMemory    = 3
 	formatForgetful = 2
@@ -48,8 +50,9 @@ type Counts struct {
 	Webhooks    int `json:"webhooks,omitempty"` // disabled endpoints
 	Secrets     int `json:"secrets,omitempty"`
 	Credentials int `json:"credentials,omitempty"`
-	Files       int `json:"files,omitempty"` // rows of the list of files, without their bytes
-	Terms       int `json:"terms,omitempty"` // maintenance windows, saved views, and what people have said about concerns
+	Files       int `json:"files,omitempty"`     // rows of the list of files, without their bytes
+	Terms       int `json:"terms,omitempty"`     // maintenance windows, saved views, and what people have said about concerns
+	Endpoints   int `json:"endpoints,omitempty"` // that were added while the service ran
 }
 
 // trailer is the last line of a backup.
@@ -71,6 +74,7 @@ type line struct {
 	Credential *credentialLine `json:"credential,omitempty"`
 	File       *fileLine       `json:"file,omitempty"`
 	Term       *termLine       `json:"term,omitempty"`
+	Endpoint   *endpointLine   `json:"endpoint,omitempty"`
 	End        *trailer        `json:"end,omitempty"`
 }
 
@@ -105,6 +109,7 @@ func parts(format int) []part {
 		{"credential", func(l *line) bool { return l.Credential != nil }, func(c *Counts) *int { return &c.Credentials }, func(l *line) error { return l.Credential.check() }},
 		{"file", func(l *line) bool { return l.File != nil }, func(c *Counts) *int { return &c.Files }, func(l *line) error { return l.File.check() }},
 		{"term", func(l *line) bool { return l.Term != nil }, func(c *Counts) *int { return &c.Terms }, func(l *line) error { return l.Term.check() }},
+		{"endpoint", func(l *line) bool { return l.Endpoint != nil }, func(c *Counts) *int { return &c.Endpoints }, func(l *line) error { return l.Endpoint.check() }},
 	}
 	if dead := 2; format == 1 {
 		all[dead], all[dead+1] = all[dead+1], all[dead]

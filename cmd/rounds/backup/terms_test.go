@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/accounts/maintenance"
 	"github.com/rounds-dev/rounds/accounts/savedview"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -44,6 +45,26 @@ func TestWhatHoldsForAWhileComesBack(t *testing.T) {
 		}
 		if views, err := savedview.Of(to).All(ctx); err != nil || len(views) != 1 || views[0].Name != "press fails" || views[0].Query["state"][0] != "failing" {
 			t.Errorf("%v, %v", views, err)
+		}
+		// So do endpoints that were added, in a format of their own.
+		_, err = endpoint.Of(from).Put(ctx, endpoint.Endpoint{Name: "crm", Fields: []byte(`{"name":"crm","url":"https://crm.example/"}`), Start: "5-0", By: "eve", Set: window.Until}, endpoint.Absent)
+		must(t, err)
+		var last bytes.Buffer
+		_, err = Write(ctx, from, &last, Options{})
+		must(t, err)
+		if found, err := Verify(bytes.NewReader(last.Bytes()), nil); err != nil || found.Endpoints != 1 || found.Terms != 3 || found.Header.Format != 6 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		anew := open(t, server, "anew", 2)
+		_, err = Restore(ctx, anew, bytes.NewReader(last.Bytes()), Restoring{})
+		must(t, err)
+		if e, err := endpoint.Of(anew).Get(ctx, "crm"); err != nil || string(e.Fields) != `{"name":"crm","url":"https://crm.example/"}` || e.Start != "5-0" || e.By != "eve" || !e.Set.Equal(window.Until) {
+			t.Errorf("%+v, %v", e, err)
+		}
+		for _, wrong := range []endpointLine{{Name: "a", Start: "5-0"}, {Fields: []byte("{}"), Start: "5-0"}, {Name: "a", Fields: []byte("{}"), Start: "x"}} {
+			if wrong.check() == nil {
+				t.Errorf("%+v is accepted", wrong)
+			}
 		}
 		for _, wrong := range []termLine{{Sort: "odd", Name: "a", Text: "b"}, {Sort: "silence", Text: "b"}, {Sort: "silence", Name: "a"}} {
 			if wrong.check() == nil {

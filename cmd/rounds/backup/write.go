@@ -13,6 +13,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/circulate"
 )
@@ -43,6 +44,7 @@ type writer struct {
 	format int               // that it writes
 
 	holding []line // the terms that there are
+	added   []endpoint.Endpoint
 
 	began time.Time // by Redis' clock
 	bytes int64     // that it has written
@@ -120,6 +122,11 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	if w.holding, err = holdingTerms(ctx, ring); err != nil {
 		return "", err
 	} else if len(w.holding) > 0 {
+		w.format = formatTerms
+	}
+	if w.added, err = endpoint.Of(ring).All(ctx); err != nil {
+		return "", err
+	} else if len(w.added) > 0 {
 		w.format = format
 	}
 	header := &Header{Is: magic, Format: w.format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: w.began}
@@ -134,7 +141,7 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	if err := w.write(line{Header: header}); err != nil {
 		return "", err
 	}
-	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials, w.files, w.terms} {
+	for _, part := range []func(context.Context, *circulate.Ring) error{w.groups, w.accounts, w.dead, w.messages, w.keys, w.webhooks, w.secrets, w.credentials, w.files, w.terms, w.endpoints} {
 		if err := part(ctx, ring); err != nil {
 			return "", err
 		}
