@@ -8,6 +8,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/budget"
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/circulate/document"
@@ -61,7 +62,7 @@ type facts struct {
 	backups Backups
 }
 
-// Collect returns everything that is wrong now. It asks Redis about seventeen questions,
+// Collect returns everything that is wrong now. It asks Redis about eighteen questions,
 // whatever the number of accounts. If one of them is not answered, it returns an error:
 // half of the concerns would look like health. Only servers that do not disclose their
 // settings are left out.
@@ -85,6 +86,13 @@ func Collect(ctx context.Context, s Sources) (Concerns, error) {
 	}
 	if f.reports, _, err = document.Of(s.Ring).Endpoints().Reports(ctx); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)
+	}
+	if !f.webhooks {
+		stored, err := endpoint.Of(s.Ring).All(ctx)
+		if err != nil {
+			return Concerns{}, fmt.Errorf("concerns: %w", err)
+		}
+		f.webhooks = len(stored) > 0
 	}
 	if f.paused, f.pausedMore, _, err = credential.Of(s.Ring).Paused(ctx, 1); err != nil {
 		return Concerns{}, fmt.Errorf("concerns: %w", err)

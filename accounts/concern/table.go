@@ -155,8 +155,8 @@ func table() []entry {
 		},
 		{
 			code: WebhookKind, page: "/delivery",
-			en: "webhook {subject:webhook|webhooks} {alike:is|are} for the kind {value}, which no living replica checks; kinds in ROUNDS_WEBHOOKS_FILE may be misspelt",
-			zh: "Webhook {subject:Webhook| Webhook} 只接收种类 {value} 的消息，但没有存活的副本检查该种类：ROUNDS_WEBHOOKS_FILE 中的 kinds 可能写错了。",
+			en: "webhook {subject:webhook|webhooks} {alike:is|are} for the kind {value}, which no living replica checks; the kind may be misspelt",
+			zh: "Webhook {subject:Webhook| Webhook} 只接收种类 {value} 的消息，但没有存活的副本检查该种类：种类可能写错了。",
 		},
 		{
 			code: NoDelivery, page: "/delivery",
@@ -165,8 +165,8 @@ func table() []entry {
 		},
 		{
 			code: NoDeliveryRole, page: "/delivery",
-			en: "no process has the role delivery, so the endpoints of ROUNDS_WEBHOOKS_FILE get no messages",
-			zh: "没有进程承担 delivery 角色，ROUNDS_WEBHOOKS_FILE 中的端点收不到消息。",
+			en: "no process has the role delivery, so the endpoints that ROUNDS_WEBHOOKS_FILE declares or that were added get no messages",
+			zh: "没有进程承担 delivery 角色，ROUNDS_WEBHOOKS_FILE 中声明的端点和运行时添加的端点都收不到消息。",
 		},
 		{
 			code: GroupLagging, page: "/delivery", alerts: []string{"RoundsGroupFallsBehind"},

@@ -136,6 +136,12 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 				return scan.Told{Status: "wait"}, nil
 			},
 		},
+		JudgeEndpoint: func(fields []byte) (api.JudgedEndpoint, error) {
+			if !bytes.Contains(fields, []byte("192.0.2.1/hook")) {
+				return api.JudgedEndpoint{}, accounts.Faults{{Field: "url", Reason: "must be another"}}
+			}
+			return api.JudgedEndpoint{Type: "webhook", Host: "192.0.2.1:443"}, nil
+		},
 		Mailbox: []mailbox.Server{{
 			Kind: "feed", Validate: func(string) error { return nil }, Config: mailbox.ConfigOfIMAP,
 			Own:   func(json.RawMessage) (string, []string) { return "", nil },

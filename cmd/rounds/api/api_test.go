@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -50,6 +51,22 @@ func (testKinds) Validate(kind string, config json.RawMessage) error {
 	return accounts.Fault{Field: "kind", Reason: "is not known"}
 }
 
+// judgeInTests takes every endpoint with a URL.
+func judgeInTests(fields []byte) (JudgedEndpoint, error) {
+	var e struct {
+		URL     string
+		Secrets []struct{ Secret string }
+	}
+	if json.Unmarshal(fields, &e) != nil || e.URL == "" {
+		return JudgedEndpoint{}, accounts.Faults{{Field: "url", Reason: "missing"}}
+	}
+	judged := JudgedEndpoint{Type: "webhook", Host: "crm.example:443"}
+	for i, s := range e.Secrets {
+		judged.Secrets = append(judged.Secrets, EndpointSecret{Field: fmt.Sprintf("secrets[%d]", i), Name: s.Secret})
+	}
+	return judged, nil
+}
+
 // fixture is a server on an embedded Redis, with what tests need to call it.
 type fixture struct {
 	*testing.T
@@ -71,6 +88,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	o := Options{
 		Ring: f.ring, Registry: accounts.NewRegistry(f.ring, testKinds{}),
 		Log: slog.New(slog.NewTextHandler(f.logs, nil)), PollInterval: time.Millisecond,
+		JudgeEndpoint: judgeInTests,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }),
 	}
 	if change != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/locale"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
@@ -118,6 +119,10 @@ func (s *Server) errorReply(ctx context.Context, doing string, err error) *error
 		{message.ErrNoneWaits, newErrorReply(http.StatusNotFound, "no message of the account waits at the endpoint")},
 		{message.ErrWebhookDisabled, newErrorReply(http.StatusConflict, "the endpoint is disabled and gets nothing; enable it first")},
 		{message.ErrWebhookIdle, newErrorReply(http.StatusConflict, "no process delivers to the endpoint: start one with the role delivery")},
+		{message.ErrWebhookDeclared, newErrorReply(http.StatusConflict, "the endpoint is declared in the file ROUNDS_WEBHOOKS_FILE of a process that delivers to it: change it there, or choose another name")},
+		{message.ErrTestUnanswered, unavailable("no process has said how the test ended: nobody knows whether the endpoint got it")},
+		{endpoint.ErrChanged, newErrorReply(http.StatusPreconditionFailed, "the endpoint is not as the request demands: somebody added, changed or removed it; get it again and repeat the change")},
+		{endpoint.ErrFull, newErrorReply(http.StatusConflict, "there are as many endpoints as there may be; remove one first")},
 		{message.ErrNotNamed, newErrorReply(http.StatusConflict, "messages of too many accounts wait to name them all, and this account is not named; retry or skip others first")},
 		{message.ErrSeveralWait, newErrorReply(http.StatusConflict, "messages of several accounts wait: name the account, or say all")},
 		{errCounting, unavailable("the accounts are still being counted: ask again")},

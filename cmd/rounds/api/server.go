@@ -117,6 +117,10 @@ type Options struct {
 	// they do not.
 	Webhooks func() bool
 
+	// JudgeEndpoint reads the fields of an endpoint that somebody adds. Its error is accounts.Faults,
+	// which quote no value. Nil: none can be added.
+	JudgeEndpoint func(fields []byte) (JudgedEndpoint, error)
+
 	DeadAfter    time.Duration // a replica that is silent for this long is not alive; default 10 s
 	ProbeParked  time.Duration // after how long the monitors try parked accounts again; 0: never
 	MaxFollowers int           // how many callers may follow messages at once; default 256

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
@@ -19,6 +21,13 @@ type Webhook struct {
 	Reason   string    `json:"reason,omitempty" doc:"Why it is disabled."`
 	Group    *Group    `json:"group,omitempty" doc:"How far it has got; left out if no message was ever delivered to it."`
 
+	Source   string          `json:"source,omitempty" enum:"file,stored" doc:"file: the file ROUNDS_WEBHOOKS_FILE of a process declares it, and only the file changes it. stored: it was added while the service runs. Left out: no process delivers to it, and it is not stored."`
+	Shadowed bool            `json:"shadowed,omitempty" doc:"It is stored too, which counts for nothing while a file declares it."`
+	Revision int64           `json:"revision,omitempty" doc:"Of a stored endpoint, for If-Match; it differs after each change."`
+	StoredAt time.Time       `json:"stored_at,omitzero" doc:"When it was stored last."`
+	StoredBy string          `json:"stored_by,omitempty" doc:"The name of the key or person that stored it last."`
+	Fields   json.RawMessage `json:"fields,omitempty" doc:"The fields of a stored endpoint, only in the reply for one endpoint. Callers who may not change it see of its URL only the host, and none of its headers and secrets."`
+
 	Deferred string `json:"deferred,omitempty" doc:"Why a process that delivers to it puts off all its messages, such as a missing secret."`
 
 	Standing *WebhookStanding `json:"standing,omitempty" doc:"Its state, from the reports of the last minute by the processes that deliver to it; left out if there is none."`
@@ -28,7 +37,7 @@ type Webhook struct {
 type WebhookStanding struct {
 	Processes     int       `json:"processes" doc:"Processes that deliver to it."`
 	LastStatus    int       `json:"last_status,omitempty" doc:"The status of its last answer; left out if the last attempt had none."`
-	LastOutcome   string    `json:"last_outcome,omitempty" doc:"How the last attempt ended: delivered, rejected, failed, unreachable, throttled or disabled."`
+	LastOutcome   string    `json:"last_outcome,omitempty" doc:"How the last attempt ended: delivered, rejected, failed, unreachable, throttled or disabled; unready: the process cannot deliver to it, and last_error says why."`
 	LastError     string    `json:"last_error,omitempty" doc:"Why the last attempt had no answer, such as a refused connection; left out if it had one."`
 	LastAttempt   time.Time `json:"last_attempt,omitzero"`
 	LastDelivered time.Time `json:"last_delivered,omitzero" doc:"When it last took a message, as far as these processes know."`
@@ -101,7 +110,7 @@ type WebhookName struct {
 func (s *Server) webhookRoutes(api huma.API) {
 	answer(s, api, "list webhooks", huma.Operation{
 		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{"delivery"},
-		Summary: "List webhook endpoints", Description: "Endpoints that messages were delivered to, and disabled ones: how far each has got, its last answer, and its waiting messages.", Errors: []int{401, 503},
+		Summary: "List webhook endpoints", Description: "Endpoints that were added, those that messages were delivered to, and disabled ones: how far each has got, its last answer, and its waiting messages.", Errors: []int{401, 503},
 	}, s.listWebhooks)
 	answer(s, api, "get webhook", huma.Operation{
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
@@ -126,12 +135,32 @@ func (s *Server) webhookRoutes(api huma.API) {
 		Summary: "Deliver to a disabled webhook endpoint again", Description: "From where it stopped, within a second or two. An enabled endpoint stays as it is.",
 		Errors: []int{401, 404, 503},
 	}, s.enableWebhook)
+	s.webhookStoreRoutes(api)
+}
+
+// webhookFor is webhookOf with what the caller may see of a stored endpoint's fields.
+func (s *Server) webhookFor(ctx context.Context, w *message.Webhook, whole bool) Webhook {
+	out := webhookOf(w, whole)
+	if w.Stored != nil {
+		caller, _ := access.From(ctx)
+		storedOf(&out, w.Stored, caller.May(access.Admin) && !caller.Bound())
+	}
+	if !whole {
+		out.Fields = nil
+	}
+	return out
 }
 
 // webhookOf returns the endpoint in the form of replies, with the waiting messages if
 // they are asked for.
 func webhookOf(w *message.Webhook, waiting bool) Webhook {
 	out := Webhook{Name: w.Name, Deferred: w.Deferred}
+	switch {
+	case w.Declared:
+		out.Source, out.Shadowed = "file", w.Stored != nil
+	case w.Stored != nil:
+		out.Source = "stored"
+	}
 	if d := w.Disabled; d != nil {
 		out.Disabled, out.Since, out.Reason = true, inUTC(d.Since), d.Reason
 	}
@@ -163,17 +192,17 @@ func standingOf(s *message.WebhookStanding, waiting bool) *WebhookStanding {
 
 func (s *Server) listWebhooks(ctx context.Context, _ *struct{}) (WebhookList, error) {
 	webhooks, err := s.messages.Webhooks(ctx)
-	return WebhookList{each(webhooks, func(w *message.Webhook) Webhook { return webhookOf(w, false) })}, err
+	return WebhookList{each(webhooks, func(w *message.Webhook) Webhook { return s.webhookFor(ctx, w, false) })}, err
 }
 
 func (s *Server) enableWebhook(ctx context.Context, r *WebhookName) (Webhook, error) {
 	w, err := s.messages.EnableWebhook(ctx, r.Name)
-	return webhookOf(&w, false), err
+	return s.webhookFor(ctx, &w, false), err
 }
 
 func (s *Server) getWebhook(ctx context.Context, r *WebhookName) (Webhook, error) {
 	w, err := s.messages.Webhook(ctx, r.Name)
-	return webhookOf(&w, true), err
+	return s.webhookFor(ctx, &w, true), err
 }
 
 type webhookInput struct {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/concern"
@@ -100,6 +101,36 @@ func (c *Client) EnableWebhook(ctx context.Context, name string) error {
 // Webhook returns a webhook endpoint with its waiting messages.
 func (c *Client) Webhook(ctx context.Context, name string) (api.Webhook, error) {
 	return get[api.Webhook](ctx, c, namedPath("/v1/webhooks/", name))
+}
+
+// AddWebhook adds a webhook endpoint, and fails if there is one of the name. fields are an object.
+func (c *Client) AddWebhook(ctx context.Context, name string, fields any) (api.WebhookStored, error) {
+	var stored api.WebhookStored
+	_, err := c.callWith(ctx, http.MethodPut, namedPath("/v1/webhooks/", name), http.Header{"If-None-Match": {"*"}}, fields, &stored)
+	return stored, err
+}
+
+// SetWebhook replaces a webhook endpoint that still has a revision.
+func (c *Client) SetWebhook(ctx context.Context, name string, revision int64, fields any) (api.WebhookStored, error) {
+	var stored api.WebhookStored
+	_, err := c.callWith(ctx, http.MethodPut, namedPath("/v1/webhooks/", name), http.Header{"If-Match": {`"` + strconv.FormatInt(revision, 10) + `"`}}, fields, &stored)
+	return stored, err
+}
+
+// RemoveWebhook removes a webhook endpoint that was added. Its position may stay.
+func (c *Client) RemoveWebhook(ctx context.Context, name string, keep bool) (api.WebhookRemoved, error) {
+	path := namedPath("/v1/webhooks/", name)
+	if keep {
+		path = queryPath(path, "keep_position", "true")
+	}
+	var removed api.WebhookRemoved
+	err := c.call(ctx, http.MethodDelete, path, nil, &removed)
+	return removed, err
+}
+
+// TestWebhook has a test event sent to a webhook endpoint.
+func (c *Client) TestWebhook(ctx context.Context, name string) (api.WebhookTested, error) {
+	return ask[api.WebhookTested](ctx, c, http.MethodPost, namedPath("/v1/webhooks/", name)+"/test", nil)
 }
 
 // RetryWebhook makes the processes try the waiting messages of a webhook endpoint now.

@@ -95,7 +95,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, out any) e
 // callWith is call with further headers. It returns the headers of the answer.
 func (c *Client) callWith(ctx context.Context, method, path string, more http.Header, body, out any) (http.Header, error) {
 	timeout := callTimeout
-	if strings.HasPrefix(path, loginsPath+"/") || strings.HasPrefix(path, mailLoginsPath+"/") {
+	if strings.HasPrefix(path, loginsPath+"/") || strings.HasPrefix(path, mailLoginsPath+"/") || strings.HasPrefix(path, "/v1/webhooks/") && strings.HasSuffix(path, "/test") {
 		timeout = heldTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -337,7 +337,7 @@ func contents(c backup.Counts) string {
 	for _, more := range []struct {
 		n    int
 		what string
-	}{{c.Keys, "key"}, {c.Webhooks, "disabled webhook"}, {c.Secrets, "sealed secret"}, {c.Credentials, "sealed credential"}, {c.Files, "file in the list"}, {c.Terms, "window or silence"}} {
+	}{{c.Keys, "key"}, {c.Webhooks, "disabled webhook"}, {c.Secrets, "sealed secret"}, {c.Credentials, "sealed credential"}, {c.Files, "file in the list"}, {c.Terms, "window or silence"}, {c.Endpoints, "endpoint"}} {
 		if more.n > 0 {
 			texts = append(texts, numberOf(more.n, more.what))
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/circulate/group"
@@ -20,7 +21,7 @@ const WebhookGroup = "webhook."
 // ErrNoWebhook reports a webhook endpoint that the ring does not know.
 var ErrNoWebhook = errors.New("message: no such webhook endpoint")
 
-// Webhook is a webhook endpoint that the ring knows, because it has a consumer group, is
+// Webhook is a webhook endpoint that the ring knows, because it is stored, has a consumer group, is
 // disabled, or a process delivers to it.
 type Webhook struct {
 	Name     string
@@ -28,10 +29,14 @@ type Webhook struct {
 	Group    *Group                      // nil: it has none
 	Standing *WebhookStanding            // nil: no process delivers to it
 	Deferred string                      // why a process puts off all its messages, such as a missing secret; empty: none does
+
+	Stored   *endpoint.Endpoint // it was added while the service runs; nil: it was not
+	Declared bool               // a process that delivers to it has it from its file
 }
 
-// Webhooks returns the webhook endpoints, sorted by name. An endpoint is listed once a
-// process has delivered to it, and stays until its group is removed and it is enabled.
+// Webhooks returns the webhook endpoints, sorted by name. A stored endpoint is listed at once, and a
+// declared one once a process has delivered to it. Either stays until its group is removed and it is
+// enabled.
 func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	groups, err := r.groupsOf(ctx, func(group string) bool { return strings.HasPrefix(group, WebhookGroup) })
 	if err != nil {
@@ -42,6 +47,10 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 		return nil, err
 	}
 	reports, _, err := document.Of(r.ring).Endpoints().Reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := endpoint.Of(r.ring).All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +73,10 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 		of(disabled[i].Name).Disabled = &disabled[i]
 	}
 	for name, said := range reports {
-		of(name).Standing = standingOf(said)
+		of(name).Standing, of(name).Declared = standingOf(said), declared(said)
+	}
+	for i := range stored {
+		of(stored[i].Name).Stored = &stored[i]
 	}
 	all := make([]Webhook, 0, len(byName))
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -95,11 +107,22 @@ func (r *Reader) Webhook(ctx context.Context, name string) (Webhook, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Standing = standingOf(reports[name])
-	if w.Group == nil && w.Disabled == nil && w.Standing == nil {
+	w.Standing, w.Declared = standingOf(reports[name]), declared(reports[name])
+	if stored, err := endpoint.Of(r.ring).Get(ctx, name); err == nil {
+		w.Stored = &stored
+	} else if !errors.Is(err, endpoint.ErrNone) {
+		return w, err
+	}
+	if w.Group == nil && w.Disabled == nil && w.Standing == nil && w.Stored == nil {
 		return w, fmt.Errorf("%w: %q", ErrNoWebhook, name)
 	}
 	return w, nil
+}
+
+// declared reports whether a process has an endpoint from its file. One of a version without stored
+// endpoints has no others.
+func declared(reports []document.Report) bool {
+	return slices.ContainsFunc(reports, func(r document.Report) bool { return r.Revision == 0 })
 }
 
 // deferredBy returns why a living consumer of a group puts off all its messages.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -46,15 +48,25 @@ type deliverer struct {
 	ctx   context.Context // of the consumers
 	group *errgroup.Group // of the consumers
 
-	mu      sync.Mutex
-	running map[string]*delivering // by the endpoint's name
-	closed  bool                   // the role ends: nothing new begins
+	stored endpoint.Endpoints
+	forget func(name string) // makes the next use of a stored secret read it anew
+
+	mu       sync.Mutex
+	rule     fetch.Rule               // which addresses are allowed now
+	running  map[string]*delivering   // by the endpoint's name
+	leaving  map[string]chan struct{} // closed once the consumer has ended that ran before
+	declared map[string]bool          // the names of the file's endpoints
+	faulty   map[string]bool          // stored endpoints to which this process cannot deliver
+	shadowed map[string]bool          // stored endpoints whose names the file declares too
+	seen     int64                    // the revision of the stored endpoints that were taken; -1: they are to be taken anew
+	closed   bool                     // the role ends: nothing new begins
 }
 
 // delivering is one of the consumers.
 type delivering struct {
 	endpoint sink.Endpoint
 	sink     delivery.Sink
+	start    string // where its group begins; empty: where the settings say
 	stop     context.CancelFunc
 	ended    chan struct{}
 }
@@ -73,7 +85,12 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 		settings: s, ring: ring, client: newWebhookClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(), keeps: o.Files != nil, files: linksTo(keeper, s, log),
 		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
 		consumed: consumed, delivered: webhook.NewMetrics(registry),
-		running: make(map[string]*delivering),
+		running: make(map[string]*delivering), leaving: make(map[string]chan struct{}), stored: endpoint.Of(ring), seen: -1,
+		faulty: make(map[string]bool), shadowed: make(map[string]bool),
+	}
+	d.forget = func(string) {}
+	if o.seals != nil {
+		d.forget = o.seals.opener.Forget
 	}
 	if d.own, err = ownSinks(o, Tools{Client: d.client, Secrets: d.source, Log: log, Metrics: registry, Namespace: ring.Namespace()}); err != nil {
 		d.client.Close()
@@ -92,7 +109,21 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 		defer d.client.Close()
 		return d.group.Wait()
 	})
-	return reload.join(ctx, d.prepare)
+	if err := reload.join(ctx, d.prepare); err != nil {
+		return err
+	}
+	d.group.Go(func() error {
+		d.follow(d.ctx)
+		return nil
+	})
+	return nil
+}
+
+// typesBy returns all types of endpoints, whose addresses a rule judges.
+func (d *deliverer) typesBy(rule fetch.Rule) (sink.Types, error) {
+	return newSinks(d.settings, webhook.Options{
+		Client: prospect{d.client, rule}, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered, Files: d.files,
+	}, d.own)
 }
 
 // prepare reads the endpoints and prepares a change to them, which then cannot fail. It
@@ -103,10 +134,8 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", allowNetworks, err)
 	}
-	client := prospect{d.client, fetch.Rule{Private: s.Poller.AllowPrivate, Networks: networks}}
-	types, err := newSinks(d.settings, webhook.Options{
-		Client: client, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered, Files: d.files,
-	}, d.own)
+	rule := fetch.Rule{Private: s.Poller.AllowPrivate, Networks: networks}
+	types, err := d.typesBy(rule)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,7 +151,7 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 	var errs []error
 	for _, e := range endpoints {
 		named[e.Name] = true
-		if old := d.running[e.Name]; old != nil && old.endpoint.Text == e.Text {
+		if old := d.running[e.Name]; old != nil && old.endpoint.Text == e.Text && !old.endpoint.Added() {
 			continue
 		} else if old != nil {
 			note(e.Name, "changed")
@@ -133,53 +162,75 @@ func (d *deliverer) prepare(s settings.Settings, _ settings.Lookup) (change func
 		errs = append(errs, err)
 		fresh[e.Name] = &delivering{endpoint: e, sink: opened, ended: make(chan struct{})}
 	}
-	for name := range d.running {
-		if !named[name] {
+	for name, old := range d.running {
+		if !named[name] && !old.endpoint.Added() {
 			note(name, "gone")
 		}
 	}
 	slices.Sort(notes)
 	return func() {
 		d.client.Permit(networks)
-		d.change(named, fresh)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.rule, d.declared, d.seen = rule, named, -1
+		for name, old := range d.running {
+			if !named[name] && !old.endpoint.Added() {
+				d.end(name)
+			}
+		}
+		for _, next := range fresh {
+			d.begin(next)
+		}
 	}, notes, errors.Join(errs...)
 }
 
-// change ends removed and changed endpoints, and begins new ones.
-func (d *deliverer) change(named map[string]bool, fresh map[string]*delivering) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// end ends the delivery to an endpoint, whose group stays. The caller holds mu.
+func (d *deliverer) end(name string) {
+	d.log.Info("delivery ends", "endpoint", name)
+	maps.DeleteFunc(d.leaving, func(_ string, ended chan struct{}) bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	d.running[name].stop()
+	d.leaving[name] = d.running[name].ended
+	delete(d.running, name)
+}
+
+// begin begins the delivery to an endpoint, in place of one of its name. The caller holds mu.
+func (d *deliverer) begin(next *delivering) {
 	if d.closed {
 		return
 	}
-	if len(named) == 0 && !d.keeps {
-		d.log.Warn("the role delivery has nothing to do: " + webhooksFile + " names no endpoint")
+	name := next.endpoint.Name
+	d.warnOfKinds(next.endpoint)
+	if d.running[name] != nil {
+		d.end(name)
 	}
-	for name, old := range d.running {
-		if !named[name] {
-			d.log.Info("delivery ends", "endpoint", name)
-			old.stop()
-			delete(d.running, name)
+	before := d.leaving[name]
+	var ctx context.Context
+	ctx, next.stop = context.WithCancel(d.ctx)
+	d.running[name] = next
+	d.group.Go(func() error {
+		defer close(next.ended)
+		if before != nil {
+			<-before // the group has one consumer here at a time
 		}
-	}
-	for name, next := range fresh {
-		d.warnOfKinds(next.endpoint)
-		var before <-chan struct{}
-		if old := d.running[name]; old != nil {
-			old.stop()
-			before = old.ended
-		}
-		var ctx context.Context
-		ctx, next.stop = context.WithCancel(d.ctx)
-		d.running[name] = next
-		d.group.Go(func() error {
-			defer close(next.ended)
-			if before != nil {
-				<-before // the group has one consumer here at a time
+		err := d.deliver(ctx, next)
+		if err != nil && next.endpoint.Added() { // which must not end the process
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.running[name] == next {
+				delete(d.running, name)
+				d.refuse(name, next.endpoint.Revision, err)
 			}
-			return d.deliver(ctx, next)
-		})
-	}
+			return nil
+		}
+		return err
+	})
 }
 
 // warnOfKinds warns of kinds that this program does not know. They are no fault of the file: the accounts
@@ -201,9 +252,12 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 			d.log.Warn("an endpoint's sink could not be closed; nothing that it acknowledged is lost", "endpoint", to.endpoint.Name, "error", err)
 		}
 	}()
-	start, err := deliveryStart(ctx, d.settings.Delivery.WebhooksFrom, d.ring)
-	if err != nil || start == "" {
-		return err
+	start := to.start
+	if start == "" {
+		var err error
+		if start, err = deliveryStart(ctx, d.settings.Delivery.WebhooksFrom, d.ring); err != nil || start == "" {
+			return err
+		}
 	}
 	control := &delivery.Control{}
 	var handler delivery.Sink

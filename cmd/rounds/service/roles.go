@@ -77,7 +77,7 @@ func startRoles(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 		}
 	}
 	startCollecting(ctx, group, s, o, ring, fetched)
-	return startFront(ctx, group, reload, o, ring, storage, checkers, keeper, registry, metrics, front)
+	return startFront(ctx, group, reload, o, ring, storage, checkers, client, keeper, registry, metrics, front)
 }
 
 // startPoller starts the pool, which takes the limits and the budget of new settings while it runs.
@@ -139,7 +139,7 @@ func startMonitor(ctx context.Context, group *errgroup.Group, reload *reloader, 
 // startFront makes the front door serve the process's routes, and works on jobs that were
 // ordered over the API. Streams end when ctx is done.
 func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o Options, ring *circulate.Ring,
-	storage *store, checkers poller.Checkers, keeper *keep.Keeper, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
+	storage *store, checkers poller.Checkers, client *fetch.Client, keeper *keep.Keeper, registry *prometheus.Registry, metrics http.Handler, front *frontDoor) error {
 	if front == nil {
 		return nil
 	}
@@ -147,15 +147,18 @@ func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 	if !s.API.Roles.Has(settings.RoleAPI) {
 		front.show(api.Ops(ring, storage.failing, metrics, front.demanded(reload.settings)))
 	} else {
+		var err error
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, SendBounds: circulate.SendBounds{Account: s.API.SendsWaiting, All: s.API.SendsInAll}, RequireKey: s.API.KeysRequired(), Data: storage.data, Store: storage.servers, Unsaved: storage.failing,
 			Trail: reload.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan, Mailbox: o.mailbox, Way: wayIn(s.Poller),
 			Webhooks: func() bool { return reload.settings().Delivery.WebhooksFile != "" },
 		}
+		if options.JudgeEndpoint, err = judgeEndpoints(s, o, client, ring.Namespace()); err != nil {
+			return err
+		}
 		options.Guide = guide.New(api.GuidePath)
 		options.Keys = key.NewKeyring(ring, options.Log)
-		var err error
 		if options.People, options.PeopleAt, err = newPeople(options.Keys.Sealer, s); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/kafka"
 	"github.com/rounds-dev/rounds/poller/delivery/nats"
@@ -16,6 +17,8 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery/postgres"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
+	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 // Sink makes a type of endpoints that the service does not know. It may be called several times in
@@ -74,6 +77,35 @@ func readEndpoints(path string, types sink.Types) ([]sink.Endpoint, error) {
 	}
 	defer func() { _ = file.Close() }() // it is only read
 	return types.Read(file)
+}
+
+// judgeEndpoints returns what judges the endpoints that people add over the API. The client judges which
+// URLs are allowed now, as it does for accounts; nothing is sent with it.
+func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namespace string) (func([]byte) (api.JudgedEndpoint, error), error) {
+	tools := Tools{Client: client, Secrets: newSecrets(s.Poller, o).Service(), Log: o.Log, Metrics: prometheus.NewRegistry(), Namespace: namespace}
+	own, err := ownSinks(o, tools)
+	if err != nil {
+		return nil, err
+	}
+	types, err := newSinks(s, webhook.Options{Client: client, Namespace: namespace}, own)
+	if err != nil {
+		return nil, err
+	}
+	types = types.Addable()
+	return func(fields []byte) (api.JudgedEndpoint, error) {
+		e, err := types.ReadAdded(fields, 1) // any revision: it has none yet
+		if err != nil {
+			return api.JudgedEndpoint{}, err
+		}
+		judged := api.JudgedEndpoint{Type: e.Type}
+		if hook, ok := e.Config.(webhook.Config); ok {
+			judged.Host = secrets.ForURL(secrets.KindWebhook, hook.Endpoint.URL).Host
+			for _, use := range hook.Endpoint.Uses() {
+				judged.Secrets = append(judged.Secrets, api.EndpointSecret{Field: use.Field, Name: use.Name})
+			}
+		}
+		return judged, nil
+	}, nil
 }
 
 // lookAtEndpoints reads the endpoints of settings that are not used, to judge them or show them.

@@ -1,0 +1,374 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/accounts/endpoint"
+	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/accounts/strict"
+	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/message"
+	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+)
+
+const (
+	// kindWebhook stands in bindings of secrets for webhooks; see poller/secrets.
+	kindWebhook = "webhook"
+	// ownKey begins the name of the secret with the signing key that was made for an endpoint. The
+	// endpoint's name follows.
+	ownKey = "webhook_"
+)
+
+// JudgedEndpoint is what an endpoint's own fields mean.
+type JudgedEndpoint struct {
+	Type    string
+	Host    string // where it delivers, as HOST:PORT; empty: nowhere by name
+	Secrets []EndpointSecret
+}
+
+// EndpointSecret is a secret to which an endpoint refers.
+type EndpointSecret struct {
+	Field string // such as secrets[0]
+	Name  string
+}
+
+// WebhookFields is an endpoint to store: the fields that the file has, and how it begins.
+type WebhookFields struct {
+	Name        string          `json:"name,omitempty" doc:"May only repeat the name."`
+	Type        string          `json:"type,omitempty" default:"webhook" doc:"Which kind of destination it is. Types that write files or have addresses of their own are only declared in the file."`
+	URL         string          `json:"url,omitempty" example:"https://crm.example.com/hook" doc:"Of a webhook: where each message is posted. Addresses that accounts may not reach are refused."`
+	Secrets     []WebhookSecret `json:"secrets,omitempty" doc:"Of a webhook: the signing keys, as names of the service's own secrets, which are bound to its host. Left out: a key is made, stored sealed, and shown in this reply alone."`
+	Kinds       []string        `json:"kinds,omitempty" doc:"The kinds of accounts whose messages it gets; left out: all."`
+	Types       []string        `json:"types,omitempty" doc:"The types of messages that it gets; left out: all."`
+	Events      bool            `json:"events,omitempty" doc:"It also gets what becomes of sends."`
+	Format      string          `json:"format,omitempty" enum:"cloudevents" doc:"cloudevents: as CloudEvents 1.0; left out: as the guide shows."`
+	Ordered     bool            `json:"ordered,omitempty" doc:"Of a webhook: messages of an account wait behind one that fails."`
+	Timeout     string          `json:"timeout,omitempty" example:"15s" doc:"Of a webhook: for one attempt, 1s to 30s."`
+	Concurrency int             `json:"concurrency,omitempty" minimum:"1" maximum:"256" doc:"Of a webhook: attempts at once in a process."`
+	Headers     json.RawMessage `json:"headers,omitempty" doc:"Of a webhook: further headers, each a text or {\"secret\": \"NAME\"}."`
+
+	From   string `json:"from,omitempty" enum:"now,start" default:"now" doc:"Where a new endpoint begins: with the next message, or with the oldest stored one. If its group is still there from before, it goes on where the group is."`
+	NewKey bool   `json:"new_key,omitempty" doc:"Of a webhook without secrets: make another signing key in place of the one that was made for it. Messages are signed with it within a few seconds."`
+}
+
+// WebhookSecret names a secret.
+type WebhookSecret struct {
+	Secret string `json:"secret" doc:"The name of one of the service's own secrets, without service."`
+}
+
+// WebhookStored is an endpoint that was stored.
+type WebhookStored struct {
+	Webhook
+	SigningKey string `json:"signing_key,omitempty" doc:"The signing key that was made for it. It is never shown again."`
+}
+
+// WebhookRemoved is the result of a removal.
+type WebhookRemoved struct {
+	PositionForgotten bool `json:"position_forgotten" doc:"Its consumer group is gone: an endpoint of this name begins anew. false: the group stays, because that was asked for, or because a process was still delivering, or a declared endpoint has the name."`
+}
+
+// WebhookTested is how a test ended.
+type WebhookTested struct {
+	Outcome string    `json:"outcome" enum:"delivered,failed,rejected,unreachable,throttled,disabled,unready,unusable,canceled" doc:"delivered: the endpoint has taken the event. unready: nothing was sent, and error says why."`
+	Status  int       `json:"status,omitempty" doc:"The status of its answer; left out if there was none."`
+	Error   string    `json:"error,omitempty" doc:"What went wrong."`
+	At      time.Time `json:"at" doc:"By Redis' clock."`
+}
+
+// webhookStoreRoutes adds the routes that add, change, remove and test endpoints.
+func (s *Server) webhookStoreRoutes(api huma.API) {
+	answer(s, api, "test webhook", huma.Operation{
+		OperationID: "test-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/test", Tags: []string{"delivery"},
+		Summary: "Send a test event to a webhook endpoint",
+		Description: "One of the processes that deliver to it sends one event of the type endpoint.test, signed like any other, and the reply says how the endpoint answered. " +
+			"It is sent once, whatever the endpoint's filter and breaker, and changes nothing. 409 if no process delivers to it. 503 if nobody says within 40 s how it ended.",
+		Errors: []int{401, 404, 409, 503},
+	}, s.testWebhook)
+	if s.options.JudgeEndpoint == nil {
+		return
+	}
+	put := takesBody(huma.Operation{
+		OperationID: "put-webhook", Method: http.MethodPut, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
+		Summary: "Add a webhook endpoint, or change it",
+		Description: "201 if it is new, 200 if one was replaced as a whole. Processes with the role delivery take it within a few seconds. It has no secrets, only names of the service's own secrets that are bound to its host; " +
+			"without secrets a signing key is made, bound to its host, and shown in this reply alone. 409 if the file of a process declares an endpoint of this name, if there are 500, or if a key must be made and the service has none to seal it with. " +
+			"Processes of a version without stored endpoints do not deliver to it.",
+		Errors: []int{400, 401, 409, 412, 413, 422, 503},
+	})
+	register(s, api, "put webhook", put, s.putWebhook)
+	answer(s, api, "remove webhook", huma.Operation{
+		OperationID: "remove-webhook", Method: http.MethodDelete, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
+		Summary: "Remove a webhook endpoint that was added",
+		Description: "Processes stop delivering within a few seconds. Its position is forgotten with its group, and messages that it has not got are not delivered to it any more; with keep_position the group stays, and an endpoint that is added under this name goes on there. " +
+			"Dead letters stay. The signing key that was made for it is deleted, unless the position stays. A declared endpoint is removed from the file instead: 409.",
+		Errors: []int{401, 404, 409, 503},
+	}, s.removeWebhook)
+}
+
+type putWebhookRequest struct {
+	WebhookName
+	IfMatch     string `header:"If-Match" example:"\"7\"" doc:"Change the endpoint only if this is its revision, in quotes. Otherwise 412."`
+	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"*: add it only if there is none. Otherwise 412."`
+	RawBody     []byte `contentType:"application/json"`
+}
+
+// seen returns which state of the endpoint the request is for.
+func (r *putWebhookRequest) seen() (endpoint.Seen, error) {
+	if r.IfNoneMatch != "" {
+		return endpoint.Absent, nil
+	}
+	text := strings.TrimSpace(r.IfMatch)
+	if text == "" {
+		return endpoint.Any, nil
+	}
+	revision, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
+	if err != nil || revision < 1 {
+		return 0, newErrorReply(http.StatusBadRequest, "the request cannot be read",
+			&huma.ErrorDetail{Location: "header.If-Match", Message: `must be the revision that GET returns, in quotes, such as "7"`})
+	}
+	return endpoint.Seen(revision), nil
+}
+
+type putWebhookReply struct {
+	Status int
+	Body   WebhookStored
+}
+
+func (s *Server) putWebhook(ctx context.Context, r *putWebhookRequest) (*putWebhookReply, error) {
+	seen, err := r.seen()
+	if err != nil {
+		return nil, err
+	}
+	before, err := endpoint.Of(s.options.Ring).Get(ctx, r.Name)
+	isNew := errors.Is(err, endpoint.ErrNone)
+	if err != nil && !isNew {
+		return nil, err
+	}
+	if seen == endpoint.Absent && !isNew || seen > 0 && before.Revision != int64(seen) {
+		return nil, endpoint.ErrChanged
+	}
+	if seen == endpoint.Any { // what was read a moment ago: the signing key depends on it
+		seen = endpoint.Seen(before.Revision)
+	}
+	asked, err := s.readWebhook(r.Name, r.RawBody)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.boundSecrets(ctx, &asked, isNew); err != nil {
+		return nil, err
+	}
+	if err := s.messages.MayStoreWebhook(ctx, r.Name); err != nil {
+		return nil, err
+	}
+	if asked.makesKey && s.sealer() == nil {
+		return nil, noSealer()
+	}
+	now, err := s.options.Ring.Now(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	caller, _ := access.From(ctx)
+	e := endpoint.Endpoint{Name: r.Name, Fields: asked.fields, Start: before.Start, By: caller.Name, Set: now.UTC().Truncate(time.Millisecond)}
+	if isNew {
+		e.Start = circulate.StreamStart
+		if asked.from != "start" {
+			e.Start = fmt.Sprintf("%d-0", now.UnixMilli())
+		}
+	}
+	if _, err = endpoint.Of(s.options.Ring).Put(ctx, e, seen); err != nil {
+		return nil, err
+	}
+	// The key comes second: a request that comes too late must not replace the key of another one. Without
+	// a key nothing is sent, and repeating the request makes one.
+	var signing string
+	if asked.makesKey {
+		trail.Of(ctx).Fields([]string{"signing key"})
+		if signing, err = s.makeSigningKey(ctx, &asked); err != nil {
+			return nil, err
+		}
+	}
+	s.options.Log.InfoContext(ctx, "a webhook endpoint was stored", "endpoint", e.Name, "host", asked.judged.Host, "new", isNew, "by", cmp.Or(caller.Name, "-"))
+	w, err := s.messages.Webhook(ctx, r.Name)
+	if err != nil {
+		return nil, err
+	}
+	reply := &putWebhookReply{Status: http.StatusOK, Body: WebhookStored{Webhook: s.webhookFor(ctx, &w, true), SigningKey: signing}}
+	if isNew {
+		reply.Status = http.StatusCreated
+	}
+	return reply, nil
+}
+
+// askedWebhook is an endpoint that somebody wants to store.
+type askedWebhook struct {
+	name     string
+	fields   json.RawMessage
+	judged   JudgedEndpoint
+	from     string
+	newKey   bool
+	ownKey   bool // it has no secrets of its own, and needs a signing key that is made for it
+	makesKey bool // the key must be made now
+}
+
+// readWebhook reads the body of a request. The error has every fault.
+func (s *Server) readWebhook(name string, body []byte) (askedWebhook, error) {
+	a := askedWebhook{name: name}
+	fields, err := strict.Object(body)
+	if err != nil {
+		return a, err
+	}
+	var faults accounts.Faults
+	take := func(field, must string, into any) {
+		if raw, ok := fields[field]; ok && json.Unmarshal(raw, into) != nil {
+			faults.Add(field, must)
+		}
+		delete(fields, field)
+	}
+	own := name
+	take("name", "must be a string", &own)
+	if own != name {
+		faults.Add("name", "must be the name in the path, or left out")
+	}
+	take("from", "must be now or start", &a.from)
+	if a.from != "" && a.from != "now" && a.from != "start" {
+		faults.Add("from", "must be now or start")
+	}
+	take("new_key", "must be true or false", &a.newKey)
+	var kind string
+	if raw, ok := fields["type"]; ok {
+		_ = json.Unmarshal(raw, &kind) // who judges it says what is wrong
+	}
+	if _, has := fields["secrets"]; !has && (kind == "" || kind == kindWebhook) {
+		a.ownKey = true
+		fields["secrets"], _ = json.Marshal([]WebhookSecret{{ownKey + name}}) // a struct of strings can always be encoded
+	}
+	if a.newKey && !a.ownKey {
+		faults.Add("new_key", "is only for a webhook without secrets: its signing key is made for it")
+	}
+	fields["name"], _ = json.Marshal(name)
+	if a.fields, err = json.Marshal(fields); err != nil {
+		return a, err
+	}
+	if len(a.fields) > endpoint.MaxText {
+		faults.Add("url", fmt.Sprintf("and all other fields must have at most %d bytes together", endpoint.MaxText))
+	}
+	a.judged, err = s.options.JudgeEndpoint(a.fields)
+	if judged, ok := errors.AsType[accounts.Faults](err); ok {
+		faults = append(faults, judged...)
+	} else if err != nil {
+		return a, err
+	}
+	if len(faults) > 0 {
+		return a, faulty(faults)
+	}
+	return a, nil
+}
+
+// boundSecrets refuses stored secrets that are not bound to the endpoint's host, and decides whether a
+// signing key is made. A secret that is not stored may be in a file of the processes that deliver.
+func (s *Server) boundSecrets(ctx context.Context, a *askedWebhook, isNew bool) error {
+	var faults accounts.Faults
+	a.makesKey = a.ownKey && (isNew || a.newKey)
+	for _, use := range a.judged.Secrets {
+		_, stored, there, err := secret.Of(s.options.Ring).Get(ctx, secret.ServicePrefix+use.Name)
+		if err != nil && !errors.Is(err, secret.ErrRecord) {
+			return err
+		}
+		fits := there && len(stored.Hosts) > 0 && stored.AllowsHost(a.judged.Host) && stored.AllowsKind(kindWebhook)
+		switch {
+		case a.ownKey && use.Name == ownKey+a.name:
+			a.makesKey = a.makesKey || !fits
+		case there && !fits:
+			faults.Add(use.Field, fmt.Sprintf("is a secret that is not bound to %s, or not for webhooks: store %s%s with this host", a.judged.Host, secret.ServicePrefix, use.Name))
+		}
+	}
+	if len(faults) > 0 {
+		return faulty(faults)
+	}
+	return nil
+}
+
+// makeSigningKey makes and stores the signing key of an endpoint, bound to its host.
+func (s *Server) makeSigningKey(ctx context.Context, a *askedWebhook) (string, error) {
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // it never fails
+	text := "whsec_" + base64.StdEncoding.EncodeToString(raw)
+	binding, err := secret.Binding{Hosts: []string{a.judged.Host}, Kinds: []string{kindWebhook}}.Normalized()
+	if err != nil {
+		return "", invalid("body.url", "must have a host to which a signing key can be bound: "+err.Error())
+	}
+	_, _, err = s.store(ctx, secret.ServicePrefix+ownKey+a.name, text, binding)
+	return text, err
+}
+
+func (s *Server) removeWebhook(ctx context.Context, r *struct {
+	WebhookName
+	Keep bool `query:"keep_position" doc:"Its consumer group stays, with its position."`
+}) (WebhookRemoved, error) {
+	ctx, end := s.lasting(ctx)
+	defer end()
+	forgotten, err := s.messages.RemoveWebhook(ctx, r.Name, r.Keep)
+	if err != nil {
+		return WebhookRemoved{}, err
+	}
+	if !r.Keep {
+		if _, err := secret.Of(s.options.Ring).Remove(ctx, secret.ServicePrefix+ownKey+r.Name); err != nil {
+			return WebhookRemoved{}, err
+		}
+	}
+	return WebhookRemoved{PositionForgotten: forgotten}, nil
+}
+
+func (s *Server) testWebhook(ctx context.Context, r *WebhookName) (WebhookTested, error) {
+	ctx, end := s.lasting(ctx)
+	defer end()
+	done, err := s.messages.TestWebhook(ctx, r.Name)
+	if errors.Is(err, message.ErrTestUnanswered) {
+		trail.Of(ctx).End(trail.Unknown)
+	}
+	return testedOf(&done), err
+}
+
+func testedOf(t *message.Tested) WebhookTested {
+	return WebhookTested{Outcome: t.Outcome, Status: t.Status, Error: t.Why, At: inUTC(t.At)}
+}
+
+// storedOf adds to a reply what is stored of an endpoint. Only who may change it sees its whole URL and
+// its headers, which may be secrets of others.
+func storedOf(out *Webhook, e *endpoint.Endpoint, all bool) {
+	out.Revision, out.StoredAt, out.StoredBy = e.Revision, inUTC(e.Set), e.By
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(e.Fields, &fields) != nil {
+		return
+	}
+	if !all {
+		for name := range fields {
+			if !slices.Contains([]string{"name", "type", "url", "kinds", "types", "events", "format", "ordered", "timeout", "concurrency"}, name) {
+				delete(fields, name)
+			}
+		}
+		var address string
+		_ = json.Unmarshal(fields["url"], &address) // another value is left out
+		delete(fields, "url")
+		if u, err := url.Parse(address); err == nil && u.Host != "" {
+			fields["url"], _ = json.Marshal(u.Scheme + "://" + u.Host + "/")
+		}
+	}
+	out.Fields, _ = json.Marshal(fields) // which were JSON
+}
