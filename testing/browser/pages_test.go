@@ -35,6 +35,7 @@ func TestInBrowser(t *testing.T) {
 	t.Run("keyboard", w.testKeyboard)
 	t.Run("finder", w.testFinder)
 	t.Run("views", w.testViews)
+	t.Run("plots", w.testPlots)
 	t.Run("links", w.testLinks)
 	t.Run("scan", w.testScan)
 	t.Run("answers", w.testAnswers)

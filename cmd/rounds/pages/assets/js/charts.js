@@ -8,7 +8,7 @@ const times = [[86400, unit("day")], [3600, unit("hour")], [60, unit("minute")],
 const milliseconds = unit("millisecond");
 const clock = (options) => new Intl.DateTimeFormat(language, { hourCycle: "h23", ...options });
 const exactly = clock({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
-const minute = clock({ hour: "2-digit", minute: "2-digit" }), day = clock({ day: "numeric", month: "short" });
+const second = clock({ hour: "2-digit", minute: "2-digit", second: "2-digit" }), minute = clock({ hour: "2-digit", minute: "2-digit" }), day = clock({ day: "numeric", month: "short" });
 
 const shown = {
   rate: (v) => number.format(v),
@@ -32,10 +32,18 @@ const looks = {
   faint: () => ({ stroke: colour("--accent", 45), width: 1 }),
 };
 
-// axisTimes names the splits of the time axis: hours and minutes, and days where it has several.
+// axisTimes names the splits of the time axis, each name once: the day at midnight, else the time, to
+// the second where the splits are closer than a minute. An axis of several days names days alone.
 function axisTimes(u, splits) {
-  const long = splits.length > 1 && splits[splits.length - 1] - splits[0] > 2 * 86400;
-  return splits.map((s) => (long ? day : minute).format(new Date(s * 1000)));
+  const seen = new Set();
+  const near = splits.length > 1 && splits[1] - splits[0] < 60, long = splits[splits.length - 1] - splits[0] > 2 * 86400;
+  const midnight = (d) => d.getHours() + d.getMinutes() + d.getSeconds() === 0;
+  const days = long && splits.some((s) => midnight(new Date(s * 1000)));
+  return splits.map((s) => {
+    const at = new Date(s * 1000);
+    const name = midnight(at) || (long && !days) ? day.format(at) : days ? "" : (near ? second : minute).format(at);
+    return seen.has(name) ? "" : seen.add(name) && name;
+  });
 }
 
 // latest has the legend show the last known values while nobody points at others.
@@ -51,8 +59,8 @@ function draw(figure, data, lines) {
   const show = shown[figure.dataset.unit];
   const axis = { stroke: colour("--dim"), font: "11px system-ui, sans-serif", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
   const options = {
-    width: place.clientWidth, height: 150, padding: [8, 10, 0, 0], cursor: { sync: { key: "charts" }, y: false, drag: { x: false, y: false } },
-    axes: [{ ...axis, grid: { show: false }, values: axisTimes, size: 22 }, { ...axis, values: (u, s) => s.map((v) => show(v)), size: 58, space: 26 }],
+    width: place.clientWidth, height: 150, padding: [8, 26, 0, 0], cursor: { sync: { key: "charts" }, y: false, drag: { x: false, y: false } },
+    axes: [{ ...axis, grid: { show: false }, values: axisTimes, size: 22, space: 64 }, { ...axis, values: (u, s) => s.map((v) => show(v)), size: 58, space: 26 }],
     scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.05 : 1] } },
     hooks: { setCursor: [latest], setData: [latest] },
     series: [{ value: (u, v) => (v == null ? "" : exactly.format(new Date(v * 1000))) }, ...lines.map(([, , style, label]) => ({ ...looks[style](), label, points: { size: 4 }, value: (u, v) => (v == null ? "–" : show(v)) }))],
