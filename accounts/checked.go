@@ -24,7 +24,7 @@ func LastFailed(v *circulate.View) bool {
 // asksChecks reports whether the selector asks for the results of checks, which need a
 // full look.
 func (s *Selector) asksChecks() bool {
-	return len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except) > 0 || s.Since > 0 || slices.ContainsFunc(s.States, ofChecks)
+	return len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except) > 0 || s.Since > 0 || s.Until > 0 || slices.ContainsFunc(s.States, ofChecks)
 }
 
 // ofChecks reports whether a state is about checks and not about a place.
@@ -55,6 +55,9 @@ func late(v *circulate.View) bool {
 // checked reports whether the results of an account's checks are selected.
 func (s *Selector) checked(v *circulate.View) bool {
 	if s.Since > 0 && v.Now.Sub(v.History.Succeeded) < s.Since {
+		return false
+	}
+	if s.Until > 0 && v.Now.Sub(v.History.Succeeded) >= s.Until {
 		return false
 	}
 	if len(s.Errors) > 0 && !slices.ContainsFunc(s.Errors, func(word string) bool { return failedWith(v, word) || warnedWith(v, word) }) {

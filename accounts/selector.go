@@ -56,6 +56,7 @@ type Selector struct {
 	Except   []string          // hosts that WhereOf must not return
 	Secrets  []string          // names of secrets in configs
 	Since    time.Duration     // no check has succeeded completely for at least this long
+	Until    time.Duration     // a check has succeeded completely within this time, or the account was registered in it
 
 	bound map[string]string // from Registry.Bound, in addition to Labels
 }
@@ -66,29 +67,39 @@ const (
 	fieldKind, fieldState, fieldLabel    = "kind", "state", "label"
 	fieldPrefix, fieldReason, fieldError = "prefix", "reason", "error"
 	fieldCause, fieldHost                = "cause", "host"
-	fieldExcept, fieldSince              = "except_host", "since"
+	fieldExcept                          = "except_host"
+	fieldSince, fieldUntil               = "since", "until"
 	fieldPart, fieldSecret               = "part", "secret"
 )
 
 // SelectorFields returns the names of all fields, as ParseSelector takes them.
 func SelectorFields() []string {
-	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldPart, fieldReason, fieldError, fieldCause, fieldHost, fieldExcept, fieldSecret, fieldSince}
+	return []string{fieldID, fieldKind, fieldState, fieldLabel, fieldPrefix, fieldPart, fieldReason, fieldError, fieldCause, fieldHost, fieldExcept, fieldSecret, fieldSince, fieldUntil}
 }
 
 // ParseSelector reads a selector from texts by the names of SelectorFields. It ignores
-// other names. A label is NAME=VALUE, since is a duration such as 1h, and the others are
-// plain texts. It returns every fault at once, as Faults.
+// other names. A label is NAME=VALUE, since and until are durations such as 1h, and the others
+// are plain texts. It returns every fault at once, as Faults.
 func ParseSelector(fields map[string][]string) (Selector, error) {
 	s := Selector{IDs: fields[fieldID], Kinds: fields[fieldKind], States: fields[fieldState], Prefixes: fields[fieldPrefix], Parts: fields[fieldPart], Reasons: fields[fieldReason],
 		Errors: fields[fieldError], Causes: fields[fieldCause], Hosts: comparedHosts(fields[fieldHost]), Except: comparedHosts(fields[fieldExcept]), Secrets: fields[fieldSecret]}
 	labels := fields[fieldLabel]
 	var faults Faults
-	if since := fields[fieldSince]; len(since) > 0 {
-		var err error
-		if s.Since, err = time.ParseDuration(since[0]); err != nil || s.Since <= 0 || len(since) > 1 {
-			faults = append(faults, Fault{Field: fieldSince, Reason: "must be one duration such as 1h"})
-			s.Since = 0
+	within := func(field string) time.Duration {
+		texts := fields[field]
+		if len(texts) == 0 {
+			return 0
 		}
+		d, err := time.ParseDuration(texts[0])
+		if err != nil || d <= 0 || len(texts) > 1 {
+			faults.Add(field, "must be one duration such as 1h")
+			return 0
+		}
+		return d
+	}
+	s.Since, s.Until = within(fieldSince), within(fieldUntil)
+	if s.Until > 0 && s.Until <= s.Since {
+		faults.Add(fieldUntil, "must be longer than since: otherwise no account matches")
 	}
 	if len(labels) > 0 {
 		s.Labels = make(map[string]string, len(labels))
@@ -165,7 +176,7 @@ func (s Selector) Validate() error {
 
 // Empty reports whether the selector selects every account.
 func (s Selector) Empty() bool {
-	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Parts)+len(s.Reasons)+len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except)+len(s.Secrets) == 0 && s.Since == 0
+	return len(s.IDs)+len(s.Kinds)+len(s.States)+len(s.Labels)+len(s.Prefixes)+len(s.Parts)+len(s.Reasons)+len(s.Errors)+len(s.Causes)+len(s.Hosts)+len(s.Except)+len(s.Secrets) == 0 && s.Since == 0 && s.Until == 0
 }
 
 // namesParked reports whether the selector names parked accounts or reasons, so that it

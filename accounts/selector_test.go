@@ -78,6 +78,15 @@ func TestParseSelector(t *testing.T) {
 	if s, err := ParseSelector(nil); err != nil || !s.Empty() {
 		t.Errorf("nothing: %+v, %v", s, err)
 	}
+	if s, err := ParseSelector(map[string][]string{"since": {"1h"}, "until": {"2h"}}); err != nil || s.Until != 2*time.Hour || s.Empty() || (Selector{Until: 1}).Empty() {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, until := range []string{"1h", "0s", "soon"} {
+		var faults Faults
+		if _, err := ParseSelector(map[string][]string{"since": {"1h"}, "until": {until}}); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != "until" {
+			t.Errorf("until %s: %v", until, err)
+		}
+	}
 	many := make([]string, maxSelected+1)
 	for i := range many {
 		many[i] = "x"
@@ -167,6 +176,9 @@ func TestSelectorOfChecks(t *testing.T) {
 		"paused while it failed":    {because("http_503: no"), parked("paused"), false},
 		"finished":                  {because("finished: it was to be checked once"), parked("finished: it was to be checked once"), false},
 		"since":                     {Selector{Since: time.Hour}, view("+", "", feed), true},
+		"until":                     {Selector{Until: time.Hour + 1}, view("+", "", feed), true},
+		"not within so little":      {Selector{Until: time.Hour}, view("+", "", feed), false},
+		"between":                   {Selector{Since: time.Hour, Until: 2 * time.Hour, States: []string{StateActive}}, view("+", "", feed), true},
 		"not for so long":           {Selector{Since: time.Hour + 1}, view("+", "", feed), false},
 		"all of several":            {Selector{Kinds: []string{"imap"}, Errors: []string{"http_503"}}, view("t", refused, feed), false},
 	} {

@@ -264,12 +264,13 @@ type Selecting struct {
 	Except []string `query:"except_host,explode" doc:"Only accounts whose config does not name this host or corporation, or any of several."`
 	Secret []string `query:"secret,explode" example:"CRM" doc:"Only accounts whose config refers to this secret, or to one of several."`
 	Since  []string `query:"since,explode" example:"1h" doc:"Only accounts without a complete success for at least this long. May occur once."`
+	Until  []string `query:"until,explode" example:"2h" doc:"Only accounts with a complete success within this time, or that were registered in it. With since and the state failing: those that began to fail between the two. May occur once."`
 }
 
 // selector reads the parameters.
 func (r *Selecting) selector() (accounts.Selector, error) {
 	return accounts.ParseSelector(map[string][]string{
-		"id": r.ID, "kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "part": r.Part, "reason": r.Reason, "error": r.Error, "cause": r.Cause, "host": r.Host, "except_host": r.Except, "secret": r.Secret, "since": r.Since,
+		"id": r.ID, "kind": r.Kind, "state": r.State, "label": r.Label, "prefix": r.Prefix, "part": r.Part, "reason": r.Reason, "error": r.Error, "cause": r.Cause, "host": r.Host, "except_host": r.Except, "secret": r.Secret, "since": r.Since, "until": r.Until,
 	})
 }
 

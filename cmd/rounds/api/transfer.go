@@ -620,6 +620,7 @@ func selecting(others ...*huma.Param) []*huma.Param {
 		param("except_host", "Only accounts whose config does not name this host or corporation, or any of several."),
 		param("secret", "Only accounts whose config refers to this secret, or to one of several."),
 		{Name: "since", In: "query", Description: "Only accounts of which for at least so long no check has succeeded completely.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"1h"}}},
+		{Name: "until", In: "query", Description: "Only accounts with a complete success within this time, or that were registered in it.", Schema: &huma.Schema{Type: huma.TypeString, Examples: []any{"2h"}}},
 	}, others...)
 }
 

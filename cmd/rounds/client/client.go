@@ -243,5 +243,8 @@ func selection(s accounts.Selector) []string {
 	if s.Since > 0 {
 		pairs = append(pairs, "since", s.Since.String())
 	}
+	if s.Until > 0 {
+		pairs = append(pairs, "until", s.Until.String())
+	}
 	return pairs
 }

@@ -289,7 +289,7 @@ func (r *resumption) declare(cmd *cobra.Command) *cobra.Command {
 type selectorFlags struct {
 	kinds, states, labels, prefixes, parts, reasons, errors, causes, hosts, except, secrets []string
 
-	since string
+	since, until string
 }
 
 func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
@@ -306,6 +306,7 @@ func (f *selectorFlags) declare(env environment, cmd *cobra.Command) {
 	flags.StringArrayVar(&f.except, "except-host", nil, "only accounts whose config does not name this `HOST` or corporation; repeat the flag for several")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "only accounts whose config refers to the secret of this `NAME`; repeat the flag for several")
 	flags.StringVar(&f.since, "since", "", "only accounts without a successful check for at least this `DURATION`, such as 1h")
+	flags.StringVar(&f.until, "until", "", "only accounts with a successful check within this `DURATION`; with --since and --state failing: those that began to fail between the two")
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
 	offer(cmd, "state", accounts.States()...)
@@ -316,8 +317,10 @@ func (f *selectorFlags) read() (accounts.Selector, error) {
 	fields := map[string][]string{
 		"kind": f.kinds, "state": f.states, "label": f.labels, "prefix": f.prefixes, "part": f.parts, "reason": f.reasons, "error": f.errors, "cause": f.causes, "host": f.hosts, "except_host": f.except, "secret": f.secrets,
 	}
-	if f.since != "" {
-		fields["since"] = []string{f.since}
+	for name, text := range map[string]string{"since": f.since, "until": f.until} {
+		if text != "" {
+			fields[name] = []string{text}
+		}
 	}
 	s, err := accounts.ParseSelector(fields)
 	return s, flagFaults(err)

@@ -41,8 +41,8 @@ the existing one. --unset and --unlabel remove. An empty --cadence or --priority
 and a --retry-budget of 0, restore the default.
 
 --where selects accounts instead of names: kind, state, label, prefix, part, reason,
-error, cause, host, except_host, secret or since, as the flags of "account pause" do. Of those
-only cadence, priority and labels can be changed. The service does it in the background
+error, cause, host, except_host, secret, since or until, as the flags of "account pause" do. Of
+those only cadence, priority and labels can be changed. The service does it in the background
 as a job, which "rounds jobs" shows and takes back, and each account is due next in its
 own slot.`,
 		Example: `  rounds account set news --every 5s --label team=press

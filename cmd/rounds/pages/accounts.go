@@ -16,8 +16,8 @@ import (
 // filterNames are the parameters that select accounts, in the order of their fields.
 // givenNames are the ones without a field: links of other pages have them.
 var (
-	filterNames = []string{"part", "kind", "state", "label", "host", "error", "reason", "since", "prefix", "cause", "except_host", "secret", "id"}
-	givenNames  = []string{"prefix", "cause", "except_host", "secret", "id"}
+	filterNames = []string{"part", "kind", "state", "label", "host", "error", "reason", "since", "until", "prefix", "cause", "except_host", "secret", "id"}
+	givenNames  = []string{"until", "prefix", "cause", "except_host", "secret", "id"}
 )
 
 // chipsOfOne is the most values of one filter that are each shown.

@@ -3,6 +3,7 @@ package pages
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,7 +26,34 @@ type charts struct {
 var chartFigures = []string{"checks", "messages", "failures", "lateness", "duration"}
 
 func chartsPage() *page {
-	return &page{name: "charts", path: "/charts", menu: "charts", scripts: []string{"zoom.js"}, data: showCharts}
+	return &page{name: "charts", path: "/charts", menu: "charts", scripts: []string{"zoom.js"}, data: showCharts, raw: map[string]func(*visit, http.ResponseWriter){"GET /charts/failing": failingSince}}
+}
+
+// failingSince sends the browser to the accounts that have failed since a time: their last check that
+// succeeded completely was in it. The list takes how long ago that is.
+func failingSince(v *visit, w http.ResponseWriter) {
+	from, badFrom := time.Parse(time.RFC3339, v.Query("from"))
+	to, badTo := time.Parse(time.RFC3339, v.Query("to"))
+	if badFrom != nil || badTo != nil {
+		v.fail(w, v, refusal(http.StatusUnprocessableEntity, v.lang.text("charts.refused")))
+		return
+	}
+	var now struct{ Now time.Time } // by Redis' clock
+	if err := v.shared("/v1/problems?counts=true", &now); err != nil {
+		v.fail(w, v, err)
+		return
+	}
+	since, until := now.Now.Sub(to), now.Now.Sub(from)
+	q := url.Values{"state": {"failing"}, "until": {max(until, time.Second).Round(time.Second).String()}}
+	if since >= time.Second {
+		q.Set("since", since.Round(time.Second).String())
+	}
+	http.Redirect(w, v.r, address("/accounts", q), http.StatusSeeOther)
+}
+
+// InTime returns the address of a page about the time that is shown.
+func (c *charts) InTime(path string) string {
+	return link(path, "from", c.From.UTC().Format(time.RFC3339), "to", c.To().UTC().Format(time.RFC3339))
 }
 
 func showCharts(v *visit) (any, error) {

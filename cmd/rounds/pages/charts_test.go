@@ -64,3 +64,31 @@ func TestChartsOfATimeNobodyKnows(t *testing.T) {
 		t.Errorf("%d %s", reply.Code, reply.Body)
 	}
 }
+
+// A moment leads to the accounts that have failed since, and to the messages that were found in it.
+func TestAMomentLeadsToItsLists(t *testing.T) {
+	t.Parallel()
+	replies := everything()
+	replies["/v1/activity"], replies["/v1/problems"] = someActivity, `{"now":"2026-01-02T12:00:30Z"}`
+	site := adminsSite(t, said(replies))
+	page := ask(site, "GET", "/charts?from=2026-01-02T11:58:00Z&to=2026-01-02T12:00:00Z").Body.String()
+	const in = "?from=2026-01-02T11%3A58%3A00Z&amp;to=2026-01-02T12%3A00%3A00Z"
+	for _, want := range []string{`href="/charts/failing` + in, `href="/messages` + in} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not in the page", want)
+		}
+	}
+	if strings.Contains(ask(site, "GET", "/charts").Body.String(), "/charts/failing") {
+		t.Error("nobody has chosen a moment")
+	}
+	for query, want := range map[string]string{
+		"?from=2026-01-02T11:58:00Z&to=2026-01-02T12:00:00Z": "/accounts?since=30s&state=failing&until=2m30s",
+		"?from=2026-01-02T12:00:00Z&to=2026-01-02T12:01:00Z": "/accounts?state=failing&until=30s",
+		"?from=2026-01-02T12:05:00Z&to=2026-01-02T12:06:00Z": "/accounts?state=failing&until=1s",
+		"?from=1h&to=2026-01-02T12:06:00Z":                   "",
+	} {
+		if got := ask(site, "GET", "/charts/failing"+query); got.Header().Get("Location") != want {
+			t.Errorf("%s leads to %d %q, want %q", query, got.Code, got.Header().Get("Location"), want)
+		}
+	}
+}
