@@ -295,6 +295,9 @@ func TestKafkaSignsIn(t *testing.T) {
 				})
 			}
 			to := c.open(t, x.fields)
+			if err := to.(sink.Tester).Try(t.Context()); (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+				t.Errorf("a try ends with %v, want %q", err, x.want)
+			}
 			err := to.Prepare(t.Context())
 			var later *delivery.Later
 			switch {

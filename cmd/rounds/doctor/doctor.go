@@ -85,6 +85,7 @@ func Examine(ctx context.Context, o Options) Report {
 		known = d.throughRedis(ctx)
 	}
 	d.within(ctx, func(ctx context.Context) { d.secrets(ctx, known); d.webhookSecrets(ctx, known) })
+	d.within(ctx, func(ctx context.Context) { d.endpoints(ctx, known) })
 	d.wayOut(ctx, known)
 	if known.close != nil {
 		known.close()

@@ -116,14 +116,26 @@ func TestExamineRedis(t *testing.T) {
 
 	// Accounts that use no secret are not counted, and a webhook's secret is looked for as well.
 	hooks := filepath.Join(t.TempDir(), "webhooks.json")
-	if err := os.WriteFile(hooks, []byte(`{"endpoints":[{"name":"crm","url":"https://crm.example.com/","secrets":[{"secret":"CRM"}]}]}`), 0o600); err != nil {
+	if err := os.WriteFile(hooks, []byte(`{"endpoints":[{"name":"crm","url":"https://crm.example.com/","secrets":[{"secret":"CRM"}]},
+		{"name":"bus","type":"kafka","brokers":["127.0.0.1:1"],"topic":"t"},
+		{"name":"jets","type":"nats","servers":["127.0.0.1:1"],"stream":"S","subject":"a"},
+		{"name":"db","type":"postgres","url":{"secret":"DB"}},{"name":"old","type":"postgres","url":{"secret":"OLD"}}]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	with := maps.Clone(variables)
+	with["ROUNDS_SERVICE_SECRET_DB"] = "postgres://rounds:hunter2hunter2@127.0.0.1:1/rounds"
 	with["ROUNDS_WEBHOOKS_FILE"], with["ROUNDS_ROLES"], with["ROUNDS_SECRET_MISSING"] = hooks, "api,poller,monitor,delivery", "hunter2hunter2"
 	r = examined(t, with)
 	r.says(t, ok, "secrets", "2 secrets of 1 account can be read")
 	r.says(t, warning, "secrets", "webhook crm: secret CRM: ")
+	r.says(t, warning, "endpoints", "kafka bus: the servers cannot be reached; its messages wait")
+	r.says(t, warning, "endpoints", "nats jets: the servers cannot be reached")
+	r.says(t, warning, "endpoints", "postgres db: the database cannot be reached")
+	r.says(t, warning, "endpoints", "postgres old: secret OLD: ")
+	b.Reset()
+	if err := r.Write(&b, strings.Clone); err != nil || strings.Contains(b.String(), "hunter2") {
+		t.Errorf("%v, a secret is in\n%s", err, b.String())
+	}
 
 	process.Kill()
 	r = examined(t, variables)

@@ -127,6 +127,26 @@ func (d *doctor) webhookSecrets(ctx context.Context, known knowledge) {
 	}
 }
 
+// endpoints tries the databases and brokers to which messages are delivered.
+func (d *doctor) endpoints(ctx context.Context, known knowledge) {
+	const part = "endpoints"
+	source, found := known.source.(secrets.Source)
+	if !found || !d.Settings.API.Roles.Has(settings.RoleDelivery) {
+		return // another process delivers
+	}
+	trials, err := service.TryEndpoints(ctx, d.Settings, d.Service, source)
+	if err != nil {
+		return // a fault of the settings, which are listed
+	}
+	for _, t := range trials {
+		if t.Err != nil {
+			d.warn(part, t.Type+" "+t.Endpoint+": "+strings.TrimPrefix(t.Err.Error(), t.Type+": ")+"; its messages wait", "see whether what "+t.Endpoint+" names in ROUNDS_WEBHOOKS_FILE is up, and whether its secrets are those of the processes that deliver")
+			continue
+		}
+		d.ok(part, t.Type+" "+t.Endpoint+" was reached, and has what the endpoint needs")
+	}
+}
+
 // counted returns a number with its noun.
 func counted(n int, noun string) string {
 	if n == 1 {

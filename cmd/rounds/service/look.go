@@ -1,11 +1,14 @@
 package service
 
 import (
+	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
@@ -34,7 +37,8 @@ func Secrets(s settings.Settings, o Options, ring *circulate.Ring) (secrets.Sour
 
 // Endpoints returns the webhook endpoints that the settings name.
 func Endpoints(s settings.Settings, o Options) ([]webhook.Endpoint, error) {
-	endpoints, err := lookAtEndpoints(s, o.withDefaults())
+	o = o.withDefaults()
+	endpoints, err := lookAtEndpoints(s, o, newSecrets(s.Poller, o).Service())
 	return webhook.Of(endpoints), err
 }
 
@@ -46,4 +50,31 @@ func Webhooks(s settings.Settings, o Options) ([]string, error) {
 		urls[i] = endpoints[i].URL
 	}
 	return urls, err
+}
+
+// Trial is how a try of an endpoint ended.
+type Trial struct {
+	Endpoint string
+	Type     string
+	Err      error // nil: it was reached and has what must be there
+}
+
+// TryEndpoints tries the endpoints that the settings name and that can be tried without changing
+// anything, all at once: databases and brokers. source has the secrets of the processes that deliver.
+func TryEndpoints(ctx context.Context, s settings.Settings, o Options, source secrets.Source) ([]*Trial, error) {
+	endpoints, err := lookAtEndpoints(s, o.withDefaults(), source.Service())
+	if err != nil {
+		return nil, err
+	}
+	var trials []*Trial
+	var tries sync.WaitGroup
+	for _, e := range endpoints {
+		if t, ok := e.Config.(sink.Tester); ok {
+			trial := &Trial{Endpoint: e.Name, Type: e.Type}
+			trials = append(trials, trial)
+			tries.Go(func() { trial.Err = t.Try(ctx) })
+		}
+	}
+	tries.Wait()
+	return trials, nil
 }

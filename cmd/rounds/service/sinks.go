@@ -109,15 +109,15 @@ func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namesp
 }
 
 // lookAtEndpoints reads the endpoints of settings that are not used, to judge them or show them.
-func lookAtEndpoints(s settings.Settings, o Options) ([]sink.Endpoint, error) {
+func lookAtEndpoints(s settings.Settings, o Options, source secrets.Source) ([]sink.Endpoint, error) {
 	client := newWebhookClient(s.Poller, o, nil)
 	defer client.Close()
-	tools := Tools{Client: client, Secrets: newSecrets(s.Poller, o).Service(), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: s.Redis.Namespace}
+	tools := Tools{Client: client, Secrets: source, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: s.Redis.Namespace}
 	own, err := ownSinks(o, tools)
 	if err != nil {
 		return nil, err
 	}
-	types, err := newSinks(s, webhook.Options{Client: client}, own)
+	types, err := newSinks(s, webhook.Options{Client: client, Secrets: source}, own)
 	if err != nil {
 		return nil, err
 	}

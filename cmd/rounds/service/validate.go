@@ -125,7 +125,7 @@ func budgetFaults(s settings.Settings) settings.Faults {
 // webhookFaults reads the endpoints to find their faults; startDelivery reads them for
 // use.
 func webhookFaults(s settings.Settings, o Options) settings.Faults {
-	endpoints, err := lookAtEndpoints(s, o)
+	endpoints, err := lookAtEndpoints(s, o, newSecrets(s.Poller, o).Service())
 	if err == nil && s.API.Roles.Has(settings.RoleDelivery) {
 		err = webhook.Misplaced(context.Background(), webhook.Of(endpoints), newSecrets(s.Poller, o).Service())
 	}

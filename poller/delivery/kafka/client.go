@@ -108,7 +108,7 @@ func (c config) look(ctx context.Context, client *kgo.Client, topic string) erro
 // Try connects, signs in and looks for the topic.
 func (c config) Try(ctx context.Context) error {
 	var trouble trouble
-	client, err := c.connect(ctx, kgo.WithHooks(&trouble))
+	client, err := c.connect(ctx, kgo.WithHooks(&trouble), kgo.RequestRetries(len(c.servers.Addresses))) // each is asked
 	if err != nil {
 		return broker.Reason(err)
 	}

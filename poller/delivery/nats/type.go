@@ -29,7 +29,10 @@ type Type struct {
 	Dial      broker.Dial // nil: the network
 }
 
-var _ sink.Type = Type{}
+var (
+	_ sink.Type   = Type{}
+	_ sink.Tester = config{}
+)
 
 // Type returns the name of the type.
 func (Type) Type() string { return name }

@@ -42,7 +42,10 @@ type Type struct {
 	Log       *slog.Logger
 }
 
-var _ sink.Type = Type{}
+var (
+	_ sink.Type   = Type{}
+	_ sink.Tester = config{}
+)
 
 // Type returns the name of the type.
 func (Type) Type() string { return "postgres" }
@@ -80,6 +83,22 @@ type config struct {
 
 // Open returns the endpoint's sink.
 func (c config) Open() (delivery.Sink, error) { return &Sink{config: c}, nil }
+
+// Try connects and signs in. The table may be missing: the sink creates it.
+func (c config) Try(ctx context.Context) error {
+	s := &Sink{config: c}
+	if err := s.open(ctx); err != nil {
+		return reason(err)
+	}
+	defer func() { _ = s.db.Close() }() // it has written nothing
+	if _, err := s.db.ExecContext(ctx, "SELECT FROM "+s.quoted()+" LIMIT 0"); err != nil && stateOf(err) != undefinedTable {
+		return reason(err)
+	}
+	return nil
+}
+
+// undefinedTable is an SQLSTATE.
+const undefinedTable = "42P01"
 
 // Sink writes messages into a table. It is safe for concurrent use.
 type Sink struct {
@@ -207,7 +226,7 @@ func (s *Sink) quoted() string { return `"` + strings.ReplaceAll(s.table, ".", `
 // create creates the table. Who may not create one may use one that is there.
 func (s *Sink) create(ctx context.Context) error {
 	_, err := s.db.ExecContext(ctx, "SELECT FROM "+s.quoted()+" LIMIT 0")
-	if stateOf(err) != "42P01" { // undefined table
+	if stateOf(err) != undefinedTable {
 		return err
 	}
 	tx, err := s.db.BeginTx(ctx, nil)

@@ -202,6 +202,9 @@ func TestSuite(t *testing.T) {
 			server.URL("none"):                         "3D000: the database does not exist", password + "://": "secret DB: must be a URL as postgres://",
 		} {
 			s := p.open(t, at)
+			if err := s.Try(t.Context()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "127.0.0.1") {
+				t.Errorf("got %v, want %s", err, want)
+			}
 			err := s.Prepare(t.Context())
 			var later *delivery.Later
 			if !errors.As(err, &later) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "127.0.0.1") {
@@ -215,8 +218,13 @@ func TestSuite(t *testing.T) {
 	t.Run("other columns", func(t *testing.T) {
 		p := newPlace()
 		s := p.Open(t)
-		if err := s.Prepare(t.Context()); err != nil {
-			t.Fatal(err)
+		for range 2 { // without and with the table
+			if err := s.(*Sink).Try(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := s.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, err := pgtest.Open(t, url).ExecContext(t.Context(), "ALTER TABLE "+p.table+" ALTER data TYPE jsonb"); err != nil {
 			t.Fatal(err)

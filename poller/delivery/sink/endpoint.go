@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -50,6 +51,12 @@ func (e Endpoint) Group() string { return "webhook." + e.Name }
 type Config interface {
 	// Open returns the endpoint's sink. It does not connect: that is for Prepare or Handle.
 	Open() (delivery.Sink, error)
+}
+
+// Tester is a Config whose place can be tried without changing anything there.
+type Tester interface {
+	// Try connects and signs in, and looks for what must be there. Its error names no secret.
+	Try(ctx context.Context) error
 }
 
 // Type is a kind of destination.
