@@ -48,3 +48,25 @@ func TestFiguresOfKnownSamples(t *testing.T) {
 		t.Errorf("lateness is printed as %v, want %v", got, want)
 	}
 }
+
+// What benchmarks of sinks print becomes figures, by their names or the packages'.
+func TestFiguresOfSinks(t *testing.T) {
+	got := printed(t, func(r reporter) {
+		b := &sinksBench{report: r}
+		for of, text := range map[string]string{
+			"./poller/delivery/ndjson": "goos: linux\nBenchmarkHandle-2 \t 10\t 5 ns/op\t 300 messages/s\nBenchmarkHandle-2 \t 10\t 5 ns/op\t 100 messages/s\nBenchmarkHandle-2 \t 10\t 5 ns/op\t 200 messages/s\nPASS\n",
+			".":                        "BenchmarkHandleKafka-2 \t 10\t 5 ns/op\t 1.5 messages/s\nBenchmarkHandleNATS \t 10\t 5 ns/op\t 2 messages/s\n",
+		} {
+			if err := b.print(of, []byte(text)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := b.print(".", []byte("PASS\n")); err == nil {
+			t.Error("nothing was measured, and nothing says so")
+		}
+	})
+	want := map[string]float64{"sink_ndjson_messages_per_second": 200, "sink_kafka_messages_per_second": 1.5, "sink_nats_messages_per_second": 2}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

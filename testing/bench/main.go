@@ -14,6 +14,7 @@
 //	go run ./testing/bench embedded [--json]
 //	go run ./testing/bench send [--json]
 //	go run ./testing/bench files [--json]
+//	go run ./testing/bench sinks [--json]
 //	go run ./testing/bench outage [--json]
 //	go run ./testing/bench catchup [--json]
 //	go run ./testing/bench slow [--json]
@@ -124,6 +125,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		"       bench embedded [--json] [--for 10s] [--accounts 20000] [--rounds 3] [--program BINARY]\n" +
 		"       bench send [--json] [--for 20s] [--accounts 1000] [--rate 500] [--disk none,always,everysec]\n" +
 		"       bench files [--json] [--small 100000] [--large 10] [--size 100] [--store directory,s3] [--only works|trouble|hour]\n" +
+		"       bench sinks [--json] [--for 5s] [--rounds 3]\n" +
 		"       bench outage [--json] [--for 1m] [--accounts 10000] [--every 10s] [--limit rate=2000/s] [--replicas 2]\n" +
 		"       bench slow [--json] [--for 1m] [--settle 1m] [--accounts 100000] [--well 5000] [--only control,slow]\n" +
 		"       bench catchup [--json] [--for 4h] [--accounts 10000] [--capacity 1.3]\n" +
@@ -202,6 +204,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		b := &catchUpBench{}
 		b.flags(flags)
 		if err := begin(10_000, &b.accounts, &b.report); err != nil {
+			return err
+		}
+		return b.run(ctx)
+	case "sinks":
+		b := &sinksBench{}
+		flags.DurationVar(&b.each, "for", 5*time.Second, "how long each sink is measured")
+		flags.IntVar(&b.count, "rounds", 3, "how often; medians are printed")
+		var unused int
+		if err := begin(0, &unused, &b.report); err != nil {
 			return err
 		}
 		return b.run(ctx)

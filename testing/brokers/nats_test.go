@@ -20,6 +20,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller/delivery"
 	roundsnats "github.com/rounds-dev/rounds/poller/delivery/nats"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/faketime"
 	"github.com/rounds-dev/rounds/testing/ports"
@@ -200,6 +201,21 @@ func TestNATS(t *testing.T) {
 			t.Errorf("%d messages are stored, want %d", len(got), len(batch))
 		}
 	})
+	t.Run("tried", func(t *testing.T) {
+		at := newStream(t, server)
+		all, err := sink.Types{roundsnats.Type{Secrets: secrets.Source{Lookup: func(name string) (string, bool) { return token, name == secrets.ServiceEnvPrefix+"NATS" }}}}.Read(
+			strings.NewReader(fmt.Sprintf(`{"endpoints":[{"name":"a","type":"nats","servers":[%q],"stream":%q,"subject":"x","token":{"secret":"NATS"}},
+				{"name":"b","type":"nats","servers":[%q],"stream":"NONE","subject":"x","token":{"secret":"NATS"}}]}`, server.address, at.name, server.address)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := all[0].Config.(sink.Tester).Try(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := all[1].Config.(sink.Tester).Try(t.Context()); err == nil || err.Error() != "the stream is not there: create it" {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("refused", func(t *testing.T) {
 		at := newStream(t, server)
 		missing := newStream(t, server)
@@ -214,4 +230,9 @@ func TestNATS(t *testing.T) {
 			}
 		}
 	})
+}
+
+// BenchmarkHandleNATS writes to a real server, which syncs each message to the disk.
+func BenchmarkHandleNATS(b *testing.B) {
+	handled(b, newStream(b, startNATS(b)).Open(b))
 }
