@@ -36,7 +36,7 @@ type natsServer struct {
 	cmd                      *exec.Cmd
 }
 
-func startNATS(t testing.TB) *natsServer {
+func startNATS(t testing.TB, sync string) *natsServer {
 	t.Helper()
 	program, err := processes.Go(t.Context(), "tool", "-n", "nats-server").Output()
 	if err != nil {
@@ -49,7 +49,7 @@ func startNATS(t testing.TB) *natsServer {
 	dir := t.TempDir()
 	s := &natsServer{program: strings.TrimSpace(string(program)), address: address, config: filepath.Join(dir, "server.conf")}
 	_, port, _ := net.SplitHostPort(address)
-	text := fmt.Sprintf("host: 127.0.0.1\nport: %s\nmax_payload: 256KB\njetstream {store_dir: %q, sync_interval: always}\nauthorization {token: %q}\n", port, dir, token)
+	text := fmt.Sprintf("host: 127.0.0.1\nport: %s\nmax_payload: 256KB\njetstream {store_dir: %q, sync_interval: %q}\nauthorization {token: %q}\n", port, dir, sync, token)
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func (s *stream) Stored(t testing.TB) (all []sinktest.Stored) {
 
 // TestNATS runs the suite on a real server. Nothing is stored twice, wherever a process dies.
 func TestNATS(t *testing.T) {
-	server := startNATS(t)
+	server := startNATS(t, "always")
 	sinktest.Run(t, sinktest.Suite{New: func(t *testing.T) sinktest.Place { return newStream(t, server) }, TooLarge: 512 << 10})
 	t.Run("the server is killed", func(t *testing.T) {
 		at := newStream(t, server)
@@ -232,7 +232,8 @@ func TestNATS(t *testing.T) {
 	})
 }
 
-// BenchmarkHandleNATS writes to a real server, which syncs each message to the disk.
-func BenchmarkHandleNATS(b *testing.B) {
-	handled(b, newStream(b, startNATS(b)).Open(b))
-}
+// BenchmarkHandleNATS writes to a real server as it is by default, which syncs every two minutes.
+func BenchmarkHandleNATS(b *testing.B) { handled(b, newStream(b, startNATS(b, "2m")).Open(b)) }
+
+// BenchmarkHandleNATSSynced writes to one that syncs each message.
+func BenchmarkHandleNATSSynced(b *testing.B) { handled(b, newStream(b, startNATS(b, "always")).Open(b)) }
