@@ -111,6 +111,16 @@ func (s Standing) Verdict() string {
 // Short reports whether the budget is too small.
 func (s Standing) Short() bool { return s.Verdict() == TooSmall }
 
+// Firm returns what is spent and may be spent if more adaptive accounts spend more, because those
+// that there are do not give way: they are at their shortest intervals, or at their longest. It
+// returns zeros if the others give way: then the budget leaves room, for longer intervals of all.
+func (s Standing) Firm() (spent, budget float64) {
+	if s.Verdict() == Kept {
+		return 0, 0
+	}
+	return s.Spent, s.Budget
+}
+
 // Texts returns the budget and what is spent as Text does.
 func (s Standing) Texts() (budget, spent string) { return Text(s.Budget), Text(s.Spent) }
 

@@ -36,6 +36,9 @@ func TestVerdict(t *testing.T) {
 			if got := s.Verdict(); got != want {
 				t.Errorf("%+v: %s, want %s", s, got, want)
 			}
+			if spent, of := s.Firm(); (of > 0) != (want != budget.Kept) || of > 0 && (spent != s.Spent || of != s.Budget) {
+				t.Errorf("%+v: %v of %v", s, spent, of)
+			}
 		}
 	}
 	if b := (budget.Standing{}).Of(); !b.Learns || b.Price != 0 {

@@ -3,10 +3,13 @@ package api
 import (
 	"context"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/circulate"
 )
 
@@ -46,12 +49,25 @@ func TestConcerns(t *testing.T) {
 }
 
 func TestSystem(t *testing.T) {
-	store := Store{Name: "redis.example:6379", Nodes: []StoreNode{{Name: "redis.example:6379", Version: "7.0.15", AppendOnly: "no", Used: 1, Policy: "noeviction"}}}
+	store := Store{Name: "redis.example:6379", Nodes: []StoreNode{{Name: "redis.example:6379", Version: "7.0.15", AppendOnly: "no", Used: 40, Limit: 100, Policy: "noeviction"}}}
 	f := newFixture(t, func(o *Options) { o.Store = func(context.Context) Store { return store } })
 	for name, about := range map[string]string{"a": `{"version":"v1","settings":{"X":"1"}}`, "b": `{"version":"v2","settings":{"X":"2"}}`, "c": `{"version":"v1","settings":{"X":"1"}}`} {
 		if _, err := f.ring.Roster().Attend(t.Context(), circulate.Process{Name: name, Roles: "api,poller"}, []byte(about)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if _, err := f.ring.Heartbeat(t.Context(), "replica001", []byte(`{"concurrency":100,"in_flight":1}`), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	now, err := f.ring.Now(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := history.NewSample(now.Add(-30 * time.Minute))
+	sample.Set(history.Claimed, 40)
+	sample.Set(history.Overdue, 2)
+	if err := history.NewKeeper(f.ring).Add(t.Context(), sample); err != nil {
+		t.Fatal(err)
 	}
 	var s System
 	got := f.call("GET", "/v1/system", "", 200, &s)
@@ -60,6 +76,11 @@ func TestSystem(t *testing.T) {
 	}
 	if n := s.Nodes[0]; n.Shards != 4 || !reflect.DeepEqual(n.Numbers, []int{0, 1, 2, 3}) || len(n.Judged) != 4 || n.Version != "7.0.15" {
 		t.Errorf("%+v", n)
+	}
+	// The busiest minutes of the day are what counts.
+	want := []accounts.CapacityBound{{Bound: "places", Used: 40, Most: 80, Room: 1}, {Bound: "memory", Used: 40, Most: 85, Room: 85.0/40 - 1}}
+	if c := s.Capacity; c == nil || c.Bound != "places" || !slices.Equal(c.Bounds, want) {
+		t.Errorf("%+v", c)
 	}
 	if len(s.Settings) != 1 || s.Settings[0].Value != "1" || !s.Settings[0].Differ || len(s.Versions) != 2 || s.Versions[0] != (Version{Version: "v1", Processes: 2}) {
 		t.Errorf("%+v, %+v", s.Settings, s.Versions)
@@ -71,4 +92,14 @@ func TestSystem(t *testing.T) {
 	}
 	f.redis.Miniredis().SetError("LOADING")
 	f.call("GET", "/v1/system", "", 503, nil)
+}
+
+func TestTheFullestServerIsFullFirst(t *testing.T) {
+	nodes := []RedisNode{{Used: 900}, {Used: 20, Limit: 100}, {Used: 40, Limit: 100}, {Used: 300, Limit: 1000}}
+	if used, limit := fullest(nodes); used != 40 || limit != 100 {
+		t.Errorf("%v of %v", used, limit)
+	}
+	if used, limit := fullest(nodes[:1]); used != 0 || limit != 0 {
+		t.Errorf("without a limit: %v of %v", used, limit)
+	}
 }

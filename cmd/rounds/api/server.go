@@ -121,6 +121,7 @@ type Options struct {
 	// which quote no value. Nil: none can be added.
 	JudgeEndpoint func(fields []byte) (JudgedEndpoint, error)
 
+	MemoryMark   int           // per cent of Redis' maxmemory from which no messages are taken; default 85
 	DeadAfter    time.Duration // a replica that is silent for this long is not alive; default 10 s
 	ProbeParked  time.Duration // after how long the monitors try parked accounts again; 0: never
 	MaxFollowers int           // how many callers may follow messages at once; default 256
@@ -137,6 +138,7 @@ func (o Options) withDefaults() Options {
 		o.JobMetrics = NewJobMetrics(nil)
 	}
 	o.Version = cmp.Or(o.Version, "dev")
+	o.MemoryMark = cmp.Or(o.MemoryMark, 85)
 	o.DeadAfter = cmp.Or(o.DeadAfter, 10*time.Second)
 	o.MaxFollowers = cmp.Or(o.MaxFollowers, 256)
 	o.PollInterval = cmp.Or(o.PollInterval, time.Minute)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -14,6 +15,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/budget"
+	"github.com/rounds-dev/rounds/accounts/history"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
@@ -23,16 +26,17 @@ const shardsNamed = 256
 
 // System is what the service runs on. It holds no secret.
 type System struct {
-	Now       time.Time      `json:"now" doc:"By Redis' clock."`
-	Namespace string         `json:"namespace"`
-	Store     string         `json:"store,omitempty" doc:"The Redis, without its password."`
-	Forgets   bool           `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when the process ends."`
-	Shards    int            `json:"shards"`
-	Nodes     []RedisNode    `json:"nodes" nullable:"false" doc:"The Redis servers that hold data, as they were at most 30 seconds ago."`
-	Settings  []SettingValue `json:"settings" nullable:"false" doc:"The settings on which the processes of a role should agree, by name. Secrets, and settings of a single process or machine, are left out."`
-	Versions  []Version      `json:"versions" nullable:"false" doc:"The versions of all living processes, the most frequent first."`
-	Memory    *MemoryOutlook `json:"memory,omitempty" doc:"How Redis' memory grows, of all servers together. Left out while less than a day is known of it."`
-	Processes []Running      `json:"processes" nullable:"false" doc:"Processes of all roles, at most 1000, the oldest first. Silent ones are listed for ten minutes."`
+	Now       time.Time          `json:"now" doc:"By Redis' clock."`
+	Namespace string             `json:"namespace"`
+	Store     string             `json:"store,omitempty" doc:"The Redis, without its password."`
+	Forgets   bool               `json:"forgets,omitempty" doc:"The data is in the memory of a process of the service, and lost when the process ends."`
+	Shards    int                `json:"shards"`
+	Nodes     []RedisNode        `json:"nodes" nullable:"false" doc:"The Redis servers that hold data, as they were at most 30 seconds ago."`
+	Settings  []SettingValue     `json:"settings" nullable:"false" doc:"The settings on which the processes of a role should agree, by name. Secrets, and settings of a single process or machine, are left out."`
+	Versions  []Version          `json:"versions" nullable:"false" doc:"The versions of all living processes, the most frequent first."`
+	Memory    *MemoryOutlook     `json:"memory,omitempty" doc:"How Redis' memory grows, of all servers together. Left out while less than a day is known of it."`
+	Capacity  *accounts.Capacity `json:"capacity,omitempty" doc:"How many more accounts fit, if they are like those that there are: as large, checked as often, by checks that take as long. It covers Redis' memory, the places of pollers and the budget of adaptive accounts; not processors, networks, disks, and what third parties allow. Left out if none of these is known."`
+	Processes []Running          `json:"processes" nullable:"false" doc:"Processes of all roles, at most 1000, the oldest first. Silent ones are listed for ten minutes."`
 }
 
 // MemoryOutlook is how Redis' memory grows, judged by at most the last week.
@@ -42,7 +46,6 @@ type MemoryOutlook struct {
 	PerDay int64   `json:"per_day_bytes" doc:"By how much it grows a day; negative: it falls; 0: neither can be told."`
 	Over   float64 `json:"over_seconds" doc:"The time by which that was judged."`
 	Full   float64 `json:"full_seconds,omitempty" doc:"In so many seconds it is full, at this rate. Left out: not within a year."`
-	Room   float64 `json:"room,omitempty" doc:"How many more accounts fit into memory, as a share of those that there are, if they take as much as these."`
 }
 
 // memory returns how memory grows, or nil if too little is known.
@@ -51,12 +54,53 @@ func (s *Server) memory(ctx context.Context) *MemoryOutlook {
 	if err != nil || !ok { // the rest of the reply is as good without it
 		return nil
 	}
-	found := &MemoryOutlook{Used: int64(m.Used), Limit: int64(m.Limit), PerDay: int64(m.PerDay), Over: m.Over.Seconds(), Full: m.Full.Seconds()}
-	if m.Limit > m.Used {
-		found.Room = m.Limit/m.Used - 1
-	}
-	return found
+	return &MemoryOutlook{Used: int64(m.Used), Limit: int64(m.Limit), PerDay: int64(m.PerDay), Over: m.Over.Seconds(), Full: m.Full.Seconds()}
 }
+
+// load returns what the accounts use, as far as it is known.
+func (s *Server) load(ctx context.Context, stats *accounts.Stats, nodes []RedisNode) accounts.Load {
+	l := accounts.Load{MemoryMark: s.options.MemoryMark}
+	l.Memory, l.MemoryLimit = fullest(nodes)
+	for i := range stats.Replicas {
+		if r := &stats.Replicas[i]; stats.Alive(r.Beat, s.options.DeadAfter) {
+			l.InFlight += float64(r.Report.InFlight)
+			l.Places += float64(r.Report.Concurrency)
+			l.Held += float64(r.Report.Held)
+			l.HeldPlaces += float64(r.Report.HeldChecks)
+		}
+	}
+	if state, ok, err := budget.Current(ctx, s.options.Ring); err == nil && ok {
+		l.Spent, l.Budget = state.Firm()
+	}
+	day, err := s.history.Look(ctx, history.Query{Before: 24 * time.Hour, Step: busyFor, Fields: []history.Field{history.Claimed, history.Overdue}})
+	if err != nil {
+		return l // what is used at this moment says something too
+	}
+	for i, claimed := range day.Curves[0].Mean {
+		if l.Held == 0 && claimed > l.InFlight { // otherwise the claimed accounts are also held ones
+			l.InFlight = claimed
+		}
+		if overdue := day.Curves[1].Mean[i]; !math.IsNaN(overdue) { // the last one that is known decides
+			l.Late = overdue >= circulate.Late.Seconds()
+		}
+	}
+	l.InFlight = min(l.InFlight, l.Places)
+	return l
+}
+
+// fullest returns the memory of the server that is full first, or zeros if no server has a limit.
+func fullest(nodes []RedisNode) (used, limit float64) {
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Limit > 0 && float64(n.Used)*limit >= used*float64(n.Limit) {
+			used, limit = float64(n.Used), float64(n.Limit)
+		}
+	}
+	return used, limit
+}
+
+// busyFor is how long the busiest time of a day lasts by which places are judged.
+const busyFor = 10 * time.Minute
 
 // RedisNode is a Redis server that holds data.
 type RedisNode struct {
@@ -141,6 +185,7 @@ func (s *Server) getSystem(ctx context.Context, _ *struct{}) (System, error) {
 		}
 	}
 	reply.Settings, reply.Versions, reply.Memory = settingsOf(living), versionsOf(living), s.memory(ctx)
+	reply.Capacity = accounts.CapacityOf(s.load(ctx, &stats, reply.Nodes))
 	return reply, nil
 }
 

@@ -102,6 +102,8 @@ type shownStats struct {
 
 	Backup *concern.Backups `json:"backup,omitempty"` // nil: as for Wrong
 
+	Capacity *accounts.Capacity `json:"capacity,omitempty"` // nil: as for Wrong, or not known
+
 	problems *api.Problems // what rounds problems shows; nil: not asked yet
 }
 
@@ -120,6 +122,9 @@ func statsOf(ctx context.Context, calls *client.Client) (shownStats, error) {
 	}
 	if known, err := calls.Backups(ctx); err == nil {
 		shown.Backup = &known
+	}
+	if system, err := calls.System(ctx); err == nil {
+		shown.Capacity = system.Capacity
 	}
 	wrong, err := calls.Concerns(ctx)
 	switch client.Status(err) {
@@ -227,6 +232,23 @@ func budgetIn(b *budget.Standing) string {
 	return text
 }
 
+// capacityIn says how many more accounts fit, and what each bound allows.
+func capacityIn(c *accounts.Capacity) string {
+	parts := make([]string, len(c.Bounds))
+	for i, b := range c.Bounds {
+		parts[i] = oneLine(b.Bound) + " " + roomIn(b.Room)
+	}
+	return fmt.Sprintf("%s more accounts like these fit: %s", roomIn(c.Room), strings.Join(parts, ", "))
+}
+
+// roomIn returns a room in per cent.
+func roomIn(room float64) string {
+	if room >= 10 {
+		return "1000 % or more"
+	}
+	return fmt.Sprintf("%.0f %%", 100*room)
+}
+
 // backupIn says when the last backup was taken, and whether it was verified.
 func backupIn(known *concern.Backups) string {
 	b := known.Last
@@ -283,6 +305,9 @@ func printStats(w io.Writer, s shownStats) error {
 	}
 	if s.Budget != nil {
 		fmt.Fprintf(table, "budget\t%s\n", budgetIn(s.Budget))
+	}
+	if s.Capacity != nil {
+		fmt.Fprintf(table, "capacity\t%s\n", capacityIn(s.Capacity))
 	}
 	if step := s.ClockStep; step != nil {
 		fmt.Fprintf(table, "redis clock\t%s\n", clockStepIn(step))

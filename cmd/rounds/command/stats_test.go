@@ -136,3 +136,11 @@ func TestConcernsOfRedisAreToldOnce(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
+
+func TestCapacityForPeople(t *testing.T) {
+	c := accounts.CapacityOf(accounts.Load{InFlight: 1, Places: 100, Held: 30, HeldPlaces: 39, Memory: 1, MemoryLimit: 2, MemoryMark: 100})
+	const want = "30 % more accounts like these fit: held 30 %, memory 100 %, places 1000 % or more"
+	if got := capacityIn(c); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -150,7 +150,7 @@ func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 		var err error
 		options := api.Options{
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
-			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, SendBounds: circulate.SendBounds{Account: s.API.SendsWaiting, All: s.API.SendsInAll}, RequireKey: s.API.KeysRequired(), Data: storage.data, Store: storage.servers, Unsaved: storage.failing,
+			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MemoryMark: s.Poller.MemoryMark, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, SendBounds: circulate.SendBounds{Account: s.API.SendsWaiting, All: s.API.SendsInAll}, RequireKey: s.API.KeysRequired(), Data: storage.data, Store: storage.servers, Unsaved: storage.failing,
 			Trail: reload.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan, Mailbox: o.mailbox, Way: wayIn(s.Poller),
 			Webhooks: func() bool { return reload.settings().Delivery.WebhooksFile != "" },
 		}
