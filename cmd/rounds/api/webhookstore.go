@@ -258,6 +258,10 @@ func (s *Server) readWebhook(name string, body []byte) (askedWebhook, error) {
 		a.ownKey = true
 		fields["secrets"], _ = json.Marshal([]WebhookSecret{{ownKey + name}}) // a struct of strings can always be encoded
 	}
+	var refs []WebhookSecret // as a reply had them
+	if json.Unmarshal(fields["secrets"], &refs) == nil && len(refs) == 1 && refs[0].Secret == ownKey+name {
+		a.ownKey = true
+	}
 	if a.newKey && !a.ownKey {
 		faults.Add("new_key", "is only for a webhook without secrets: its signing key is made for it")
 	}

@@ -17,14 +17,17 @@ import (
 
 func newWebhooksCommand(env environment) *cobra.Command {
 	return holding(&cobra.Command{
-		Use:   "webhooks",
-		Short: "Look at the webhook endpoints to which found messages are delivered",
-		Example: `  rounds webhooks list
+		Use:     "webhooks",
+		Short:   "Add and watch the webhook endpoints to which found messages are delivered",
+		Aliases: []string{"endpoints", "endpoint"},
+		Example: `  rounds webhooks add crm https://crm.example.com/hook
+  rounds webhooks test crm
+  rounds webhooks list
   rounds webhooks show crm
   rounds webhooks retry crm
   rounds webhooks skip crm --account news
   rounds webhooks enable crm`,
-	}, newWebhooksListCommand(env), newWebhooksShowCommand(env), newWebhooksRetryCommand(env), newWebhooksSkipCommand(env), newWebhooksEnableCommand(env))
+	}, newWebhooksListCommand(env), newWebhooksShowCommand(env), newWebhooksAddCommand(env), newWebhooksSetCommand(env), newWebhooksTestCommand(env), newWebhooksRemoveCommand(env), newWebhooksRetryCommand(env), newWebhooksSkipCommand(env), newWebhooksEnableCommand(env))
 }
 
 func newWebhooksListCommand(env environment) *cobra.Command {
@@ -147,6 +150,9 @@ func named(name string, err error) error {
 
 func printWebhook(out io.Writer, w api.Webhook) error {
 	s := w.Standing
+	if w.Source == "stored" {
+		fmt.Fprintf(out, "%s was added by %s at %s: %s\n", oneLine(w.Name), oneLine(cmp.Or(w.StoredBy, "-")), clockTime(w.StoredAt), oneLine(string(w.Fields)))
+	}
 	switch {
 	case s == nil:
 		_, err := fmt.Fprintf(out, "%s is %s; no process delivers to it\n", oneLine(w.Name), standing(w))

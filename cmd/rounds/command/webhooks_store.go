@@ -1,0 +1,285 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
+)
+
+// webhookFlags are the flags that set the fields of an endpoint.
+type webhookFlags struct {
+	url, format, timeout  string
+	kinds, types, secrets []string
+	headers               []string
+	events, ordered       bool
+	concurrency           int
+}
+
+func (f *webhookFlags) add(env environment, cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.kinds, "kind", nil, "only messages of accounts of this kind; several may be given, and an empty one means all")
+	flags.StringSliceVar(&f.types, "type", nil, "only messages of this type, such as text; several may be given, and an empty one means all")
+	flags.BoolVar(&f.events, "events", false, "it also gets what becomes of sends")
+	flags.BoolVar(&f.ordered, "ordered", false, "messages of an account wait behind one that fails")
+	flags.StringVar(&f.format, "format", "", "the form of the messages: cloudevents, or the usual one")
+	flags.StringVar(&f.timeout, "timeout", "", "how `LONG` one attempt may take, 1s to 30s")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "attempts at once in a process, 1 to 256")
+	flags.StringSliceVar(&f.secrets, "secret", nil, "sign with this stored secret, by its `NAME` without service.; default: with a key that is made")
+	flags.StringArrayVar(&f.headers, "header", nil, "send this header, as `NAME=VALUE`, or NAME=secret:SECRET")
+	complete(cmd, "kind", completeKinds(env))
+	offer(cmd, "format", "cloudevents")
+}
+
+// set sets the fields of the flags that were given. An empty value removes a field.
+func (f *webhookFlags) set(flags *pflag.FlagSet, fields map[string]any) error {
+	put := func(field string, value any, empty bool) {
+		if empty {
+			delete(fields, field)
+		} else {
+			fields[field] = value
+		}
+	}
+	for flag, list := range map[string]struct {
+		field  string
+		values []string
+	}{"kind": {"kinds", f.kinds}, "type": {"types", f.types}} {
+		if flags.Changed(flag) {
+			put(list.field, list.values, strings.Join(list.values, "") == "")
+		}
+	}
+	if flags.Changed("events") {
+		put("events", true, !f.events)
+	}
+	if flags.Changed("ordered") {
+		put("ordered", true, !f.ordered)
+	}
+	if flags.Changed("format") {
+		put("format", f.format, f.format == "")
+	}
+	if flags.Changed("timeout") {
+		put("timeout", f.timeout, f.timeout == "")
+	}
+	if flags.Changed("concurrency") {
+		put("concurrency", f.concurrency, f.concurrency == 0)
+	}
+	if flags.Changed("secret") {
+		refs := make([]api.WebhookSecret, len(f.secrets))
+		for i, name := range f.secrets {
+			refs[i].Secret = strings.TrimPrefix(name, "service.")
+		}
+		put("secrets", refs, strings.Join(f.secrets, "") == "")
+	}
+	if flags.Changed("header") {
+		headers := make(map[string]any)
+		for _, pair := range f.headers {
+			name, value, ok := strings.Cut(pair, "=")
+			if !ok && pair != "" {
+				return misuse("--header: must be NAME=VALUE, or NAME=secret:SECRET")
+			}
+			if secret, is := strings.CutPrefix(value, "secret:"); is {
+				headers[name] = api.WebhookSecret{Secret: secret}
+			} else if name != "" {
+				headers[name] = value
+			}
+		}
+		put("headers", headers, len(headers) == 0)
+	}
+	return nil
+}
+
+func newWebhooksAddCommand(env environment) *cobra.Command {
+	var f webhookFlags
+	from, jsonOutput := "", false
+	cmd := &cobra.Command{
+		Use:   "add NAME URL",
+		Short: "Add a webhook endpoint while the service runs",
+		Long: `Add a webhook endpoint while the service runs. All processes with the role delivery
+deliver to it within a few seconds. A new endpoint begins with the next message, or, with
+--from start, with the oldest stored one.
+
+Without --secret a signing key is made, stored sealed and bound to the URL's host, and
+printed here once. Other secrets must be bound to that host.
+
+What ROUNDS_WEBHOOKS_FILE declares is changed in the file alone.`,
+		Example: `  rounds webhooks add crm https://crm.example.com/hook
+  rounds webhooks add archive https://archive.example.com/in --kind feed,imap --type text --from start`,
+		Args: exactly(2),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			fields := map[string]any{"url": args[1]}
+			if err := f.set(cmd.Flags(), fields); err != nil {
+				return err
+			}
+			if from != "" {
+				fields["from"] = from
+			}
+			stored, err := calls.AddWebhook(cmd.Context(), args[0], fields)
+			if err != nil {
+				return named(args[0], err)
+			}
+			return printStored(env, &stored, jsonOutput)
+		}),
+	}
+	f.add(env, cmd)
+	cmd.Flags().StringVar(&from, "from", "", "where it begins: now, with the next message, or start, with the oldest stored one")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the endpoint and its signing key as JSON")
+	offer(cmd, "from", "now", "start")
+	return cmd
+}
+
+func newWebhooksSetCommand(env environment) *cobra.Command {
+	var f webhookFlags
+	newKey, jsonOutput := false, false
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Change a webhook endpoint that was added",
+		Long: `Change a webhook endpoint that was added: the fields of the flags that are given. An empty
+value removes a field. It goes on where it is. If it gets another host, or with --new-key,
+another signing key is made, and printed here once.`,
+		Example: `  rounds webhooks set crm --url https://crm.example.com/v2/hook
+  rounds webhooks set crm --kind feed --timeout 5s
+  rounds webhooks set crm --new-key`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeWebhooks(env),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			w, err := calls.Webhook(cmd.Context(), args[0])
+			if err != nil {
+				return named(args[0], err)
+			}
+			fields := make(map[string]any)
+			if w.Revision == 0 {
+				return named(args[0], errNotAdded)
+			}
+			if len(w.Fields) > 0 {
+				if err := json.Unmarshal(w.Fields, &fields); err != nil {
+					return named(args[0], err)
+				}
+			}
+			if err := f.set(cmd.Flags(), fields); err != nil {
+				return err
+			}
+			if f.url != "" {
+				fields["url"] = f.url
+			}
+			if newKey {
+				fields["new_key"] = true
+			}
+			stored, err := calls.SetWebhook(cmd.Context(), args[0], w.Revision, fields)
+			if err != nil {
+				return named(args[0], err)
+			}
+			return printStored(env, &stored, jsonOutput)
+		}),
+	}
+	f.add(env, cmd)
+	cmd.Flags().StringVar(&f.url, "url", "", "where messages are posted")
+	cmd.Flags().BoolVar(&newKey, "new-key", false, "make another signing key in place of the one that was made")
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the endpoint and its signing key as JSON")
+	return cmd
+}
+
+var errNotAdded = errors.New("was not added while the service runs: what ROUNDS_WEBHOOKS_FILE declares is changed in the file")
+
+// printStored prints an endpoint that was stored, and its signing key if one was made.
+func printStored(env environment, stored *api.WebhookStored, asJSON bool) error {
+	if asJSON {
+		return printJSON(env.stdout, stored)
+	}
+	if stored.SigningKey != "" {
+		fmt.Fprintln(env.stdout, oneLine(stored.SigningKey))
+		if err := env.tell("this is the signing key of %s: it is not shown again", oneLine(stored.Name)); err != nil {
+			return err
+		}
+	}
+	return env.tell("%s: stored; rounds webhooks test %s sends a test event", oneLine(stored.Name), oneLine(stored.Name))
+}
+
+func newWebhooksTestCommand(env environment) *cobra.Command {
+	jsonOutput := false
+	cmd := &cobra.Command{
+		Use:   "test NAME",
+		Short: "Send a test event to a webhook endpoint, and say how it answers",
+		Long: `Send a test event to a webhook endpoint, and say how it answers. One of the processes that
+deliver to it sends one event of the type endpoint.test, signed like any other, whatever
+the endpoint's filter and breaker. Nothing else depends on the answer. The command fails
+if the endpoint does not take the event.`,
+		Example:           `  rounds webhooks test crm`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeWebhooks(env),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			done, err := calls.TestWebhook(cmd.Context(), args[0])
+			if err != nil {
+				return named(args[0], err)
+			}
+			if jsonOutput {
+				if err := printJSON(env.stdout, done); err != nil {
+					return err
+				}
+			}
+			switch {
+			case done.Outcome != "delivered":
+				return named(args[0], fmt.Errorf("did not take the test event: %s: %s", oneLine(done.Outcome), oneLine(done.Error)))
+			case jsonOutput:
+				return nil
+			}
+			return env.tell("%s: took the test event and answered %d", args[0], done.Status)
+		}),
+	}
+	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the result as JSON")
+	return cmd
+}
+
+func newWebhooksRemoveCommand(env environment) *cobra.Command {
+	yes, keep := false, false
+	cmd := &cobra.Command{
+		Use:   "remove NAME...",
+		Short: "Remove webhook endpoints that were added",
+		Long: `Remove webhook endpoints that were added. Processes stop delivering within a few seconds,
+and the command waits for that. Messages that an endpoint has not got are not delivered
+to it, and an endpoint that is added under its name begins anew. With --keep-position its
+position stays, and an endpoint of its name goes on there. Dead letters stay in any case.
+
+What ROUNDS_WEBHOOKS_FILE declares is removed from the file.`,
+		Example:           `  rounds webhooks remove crm --yes`,
+		Aliases:           []string{"rm"},
+		Args:              atLeast(1),
+		ValidArgsFunction: completeWebhooks(env),
+		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
+			if !yes {
+				const otherwise = "--yes"
+				what := env.says("Messages that wait for %s will not be delivered to it.", oneLine(strings.Join(args, ", ")))
+				if keep {
+					what = env.says("Messages for %s wait until an endpoint of its name is added again.", oneLine(strings.Join(args, ", ")))
+				}
+				if !env.terminal(env.stdin) || !env.terminal(env.stderr) {
+					return misuse(what + " Nobody can be asked: use " + otherwise)
+				}
+				if err := env.confirm(calls, what+" Go on?", otherwise, errors.New("nothing was removed")); err != nil {
+					return err
+				}
+			}
+			for _, name := range args {
+				done, err := calls.RemoveWebhook(cmd.Context(), name, keep)
+				if err != nil {
+					return named(name, err)
+				}
+				fmt.Fprintln(env.stdout, env.says("removed %s", oneLine(name)))
+				if !done.PositionForgotten && !keep {
+					if err := env.tell("%s: its position stays, because a process still delivers or its file declares the name; rounds groups remove webhook.%s removes it", oneLine(name), oneLine(name)); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&keep, "keep-position", false, "an endpoint of this name goes on where this one is")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
