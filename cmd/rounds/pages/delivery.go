@@ -42,6 +42,11 @@ func (g *consumerGroup) Why() string {
 type webhook struct {
 	api.Webhook
 	Skip string `json:"-"` // the account whose first message is to be skipped, if the visitor is sure
+
+	Form    endpointForm       `json:"-"`
+	Refused *problem           `json:"-"` // what is wrong with the form
+	New     *api.WebhookStored `json:"-"` // the signing key was just made: it is shown this once
+	Tested  *api.WebhookTested `json:"-"` // how the test ended that was just ordered
 }
 
 // State returns the endpoint's state, as a part of a text's key.
@@ -51,6 +56,8 @@ func (w *webhook) State() string {
 		return "disabled"
 	case w.Standing == nil:
 		return "idle"
+	case w.Standing.LastOutcome == "unready" && w.Standing.LastStatus == 0:
+		return "unready"
 	case w.Standing.Breaker == "open":
 		return "open"
 	case w.Standing.WaitingMessages > 0:
@@ -61,7 +68,7 @@ func (w *webhook) State() string {
 
 // Sign returns the colour of the state.
 func (w *webhook) Sign() string {
-	return map[string]string{"disabled": "bad", "open": "bad", "waiting": "warn", "idle": "warn", "taking": "good"}[w.State()]
+	return map[string]string{"disabled": "bad", "open": "bad", "unready": "bad", "waiting": "warn", "idle": "warn", "taking": "good"}[w.State()]
 }
 
 // letter is a dead letter.
@@ -86,6 +93,10 @@ type delivery struct {
 	Of   string `json:"-"` // the group, if only its letters are shown
 	Page bool   `json:"-"` // this is not the first page of letters
 	Next string `json:"-"` // the address of the next page of letters
+
+	Form    endpointForm       `json:"-"`
+	Refused *problem           `json:"-"` // what is wrong with the form
+	New     *api.WebhookStored `json:"-"` // the endpoint that was just added: its key is shown this once
 
 	Sure *sureOfLetters `json:"-"` // the page asks this, and shows nothing else; nil: it does not
 }
@@ -119,41 +130,42 @@ const endpointGroup = "webhook."
 
 func deliveryPage() *page {
 	return &page{
-		name: "delivery", path: "/delivery", menu: "delivery",
-		data: func(v *visit) (any, error) {
-			d := &delivery{Of: v.Query("group")}
-			if ids := v.r.URL.Query()["drop"]; len(ids) > 0 {
-				var err error
-				d.Sure, err = askToDrop(v, ids)
-				return d, err
-			}
-			var groups struct {
-				Groups []*consumerGroup `json:"groups"`
-			}
-			if err := v.shared("/v1/groups", &groups); err != nil {
-				return nil, err
-			}
-			for _, g := range groups.Groups {
-				if !strings.HasPrefix(g.Name, endpointGroup) {
-					d.Groups = append(d.Groups, g)
-				}
-			}
-			if err := v.shared("/v1/webhooks", d); err != nil {
-				return nil, err
-			}
-			var wrong *api.Concerns
-			v.ifMay("GET /v1/concerns", "/v1/concerns", &wrong)
-			d.NoRole = wrong != nil && slices.ContainsFunc(wrong.Concerns, func(c api.Concern) bool { return c.Code == "no_delivery_role" })
-			if err := v.shared(link("/v1/dead", "limit", strconv.Itoa(lettersShown), "group", d.Of, "cursor", v.Query("cursor")), &d.Letters); err != nil {
-				return nil, err
-			}
-			if d.Page = v.Query("cursor") != ""; d.Letters.Next != "" {
-				d.Next = v.With("cursor", d.Letters.Next)
-			}
-			return d, nil
-		},
-		actions: map[string]action{"/delivery/letters": doLetters, "/delivery/all": doAllLetters, "/delivery/webhook": doWebhook},
+		name: "delivery", path: "/delivery", menu: "delivery", data: showDelivery,
+		actions: map[string]action{"/delivery/letters": doLetters, "/delivery/all": doAllLetters, "/delivery/webhook": doWebhook, addEndpointPath: doAddEndpoint},
 	}
+}
+
+func showDelivery(v *visit) (any, error) {
+	d := &delivery{Of: v.Query("group")}
+	if ids := v.r.URL.Query()["drop"]; len(ids) > 0 {
+		var err error
+		d.Sure, err = askToDrop(v, ids)
+		return d, err
+	}
+	var groups struct {
+		Groups []*consumerGroup `json:"groups"`
+	}
+	if err := v.shared("/v1/groups", &groups); err != nil {
+		return nil, err
+	}
+	for _, g := range groups.Groups {
+		if !strings.HasPrefix(g.Name, endpointGroup) {
+			d.Groups = append(d.Groups, g)
+		}
+	}
+	if err := v.shared("/v1/webhooks", d); err != nil {
+		return nil, err
+	}
+	var wrong *api.Concerns
+	v.ifMay("GET /v1/concerns", "/v1/concerns", &wrong)
+	d.NoRole = wrong != nil && slices.ContainsFunc(wrong.Concerns, func(c api.Concern) bool { return c.Code == "no_delivery_role" })
+	if err := v.shared(link("/v1/dead", "limit", strconv.Itoa(lettersShown), "group", d.Of, "cursor", v.Query("cursor")), &d.Letters); err != nil {
+		return nil, err
+	}
+	if d.Page = v.Query("cursor") != ""; d.Letters.Next != "" {
+		d.Next = v.With("cursor", d.Letters.Next)
+	}
+	return d, nil
 }
 
 // segment returns a name as a part of a path of the API. A name of dots alone is escaped, because it
@@ -259,9 +271,15 @@ func letterPage() *page {
 // webhookPage shows one webhook endpoint, and its waiting messages.
 func webhookPage() *page {
 	return &page{name: "webhook", path: "/delivery/webhook", menu: "delivery", data: func(v *visit) (any, error) {
-		w := &webhook{Skip: v.Query("skip")}
-		return w, v.get("/v1/webhooks/"+segment(v.Query("name")), w)
-	}}
+		return showWebhook(v, v.Query("name"))
+	}, actions: map[string]action{changeEndpointPath: doChangeEndpoint}}
+}
+
+func showWebhook(v *visit, name string) (*webhook, error) {
+	w := &webhook{Skip: v.Query("skip")}
+	err := v.get("/v1/webhooks/"+segment(name), w)
+	w.Form = formOf(&w.Webhook)
+	return w, err
 }
 
 // First returns the first message of an account that waits for the endpoint, or nil if none does.

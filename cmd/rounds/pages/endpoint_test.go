@@ -1,0 +1,77 @@
+package pages
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/rounds-dev/rounds/accounts/access"
+)
+
+// endpointAPI has one endpoint that was added, and refuses one name.
+type endpointAPI struct{ calls []string }
+
+func (a *endpointAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if r.Method != http.MethodGet {
+		a.calls = append(a.calls, strings.TrimSpace(fmt.Sprint(r.Method, " ", r.URL.RequestURI(), " ", r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), " ", string(body))))
+	}
+	switch {
+	case r.Method == http.MethodPut && strings.Contains(string(body), "10.0.0.7"):
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = io.WriteString(w, `{"status":422,"detail":"validation failed","errors":[{"location":"body.url","message":"must not be a private address"}]}`)
+	case r.Method == http.MethodPut:
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"name":"crm","signing_key":"whsec_the-key"}`)
+	case r.Method == http.MethodDelete:
+		_, _ = io.WriteString(w, `{"position_forgotten":true}`)
+	case strings.HasSuffix(r.URL.Path, "/test"):
+		_, _ = io.WriteString(w, `{"outcome":"rejected","status":401,"error":"answered <b>401</b>","at":"2026-11-27T03:00:00Z"}`)
+	case r.URL.Path == "/v1/webhooks/crm":
+		_, _ = io.WriteString(w, `{"name":"crm","source":"stored","revision":7,"stored_by":"<eve>","stored_at":"2026-11-27T03:00:00Z","standing":{"processes":1,"last_outcome":"unready","last_error":"secret X"},
+			"fields":{"name":"crm","url":"https://crm.example/hook","kinds":["feed","imap"],"headers":{"X-A":"b"},"ordered":true}}`)
+	case r.URL.Path == "/v1/webhooks/declared":
+		_, _ = io.WriteString(w, `{"name":"declared","source":"file","shadowed":true}`)
+	default:
+		_, _ = io.WriteString(w, `{"webhooks":[],"groups":[],"dead":[]}`)
+	}
+}
+
+func TestEndpointsAreAddedAndChanged(t *testing.T) {
+	api := new(endpointAPI)
+	site := siteFor(t, access.Admin, api)
+	contains(t, ask(site, "GET", "/delivery/webhook?name=crm").Body.String(), "&lt;eve&gt;", `value="https://crm.example/hook"`, `value="feed, imap"`, `name="revision" value="7"`, "cannot be delivered to", "Remove…")
+	contains(t, ask(site, "GET", "/delivery/webhook?name=declared").Body.String(), "ROUNDS_WEBHOOKS_FILE declares it", "counts for nothing")
+	for form, want := range map[string]struct {
+		path, call, shows, to string
+		status                int
+	}{
+		"do=add&name=crm&url=https%3A%2F%2Fcrm.example%2Fhook&kinds=feed%2C+imap&events=yes&from=start": {addEndpointPath,
+			`PUT /v1/webhooks/crm * {"events":true,"from":"start","kinds":["feed","imap"],"url":"https://crm.example/hook"}`, "whsec_the-key", "", http.StatusCreated},
+		"do=add&name=crm&url=http%3A%2F%2F10.0.0.7%2F": {addEndpointPath, `PUT /v1/webhooks/crm * {"url":"http://10.0.0.7/"}`, "must not be a private address", "", http.StatusUnprocessableEntity},
+		// What the form does not have stays as it is.
+		"do=change&name=crm&revision=7&url=https%3A%2F%2Fcrm.example%2Fv2&new_key=yes": {changeEndpointPath,
+			`PUT /v1/webhooks/crm "7" {"headers":{"X-A":"b"},"name":"crm","new_key":true,"url":"https://crm.example/v2"}`, "whsec_the-key", "", http.StatusOK},
+		"do=test&name=crm":            {changeEndpointPath, "POST /v1/webhooks/crm/test", "answered &lt;b&gt;401&lt;/b&gt;", "", http.StatusOK},
+		"do=remove&name=crm&keep=yes": {changeEndpointPath, "DELETE /v1/webhooks/crm?keep_position=true", "", "/delivery?said=endpoint.removed", http.StatusSeeOther},
+		"do=remove&name=..%2Fsecrets": {changeEndpointPath, "DELETE /v1/webhooks/..%2Fsecrets", "", "/delivery?said=endpoint.removed", http.StatusSeeOther},
+		"do=odd&name=crm":             {changeEndpointPath, "", "", "", http.StatusUnprocessableEntity},
+	} {
+		api.calls = nil
+		values, _ := url.ParseQuery(form)
+		w := pressed(site, want.path, values)
+		if w.Code != want.status || strings.Join(api.calls, "") != want.call || !strings.Contains(w.Body.String(), want.shows) || w.Header().Get("Location") != want.to {
+			t.Errorf("%s: %d to %q, called %q", form, w.Code, w.Header().Get("Location"), api.calls)
+		}
+	}
+	viewer := siteFor(t, access.Viewer, api)
+	for _, path := range []string{"/delivery", "/delivery/webhook?name=crm"} {
+		if body := ask(viewer, "GET", path).Body.String(); strings.Contains(body, addEndpointPath+`"`) || strings.Contains(body, changeEndpointPath+`"`) {
+			t.Errorf("%s: a viewer sees forms of endpoints", path)
+		}
+	}
+}
