@@ -271,9 +271,10 @@
 //
 // # Messages and groups
 //
-// Return and Progress append to the shard's stream. A consumer group reads it under a
-// lease for each shard, with a token from ticket_seq, so that one consumer at a time has
-// an account's messages. Steps under a lost lease do nothing. Messages that a group
+// Return and Progress append to the shard's stream. The field trace of a message is the
+// traceparent of what wrote it, and a send's record has that of what queued it; the ring
+// passes it on. A consumer group reads the stream under a lease for each shard, with a
+// token from ticket_seq, so that one consumer at a time has an account's messages. Steps under a lost lease do nothing. Messages that a group
 // cannot handle go to the dead stream. See packages group and delivery.
 //
 // A process waits for the messages of all its groups with one XREAD for each node of

@@ -14,6 +14,7 @@
 -- ARGV[3]  keep, set or drop: what happens to the cursor
 -- ARGV[4]  the cursor to set, otherwise empty
 -- ARGV[5]  MARK_OK if a call of the check has succeeded completely, otherwise '-'
+-- ARGV[6]  the traceparent that goes with the messages, or ''
 -- then, if the account remembers: what known.lua gets of a page
 -- then, four for each message: id, type, time, data
 -- then, with the outbox, five for each window: which of the messages opens it, peer, for how long, ms, how often or -, its
@@ -32,7 +33,7 @@ local id = sub(entry, ID)
 local opens = #KEYS >= 14
 local newer, older = nil, nil
 if #KEYS == 8 or #KEYS == 16 then newer, older = KEYS[#KEYS - 1], KEYS[#KEYS] end
-local first = newer and 10 + ARGV[9] or 6
+local first = newer and 11 + ARGV[10] or 7
 
 local wrong = mistyped(processing, 'list', tickets, 'hash', KEYS[3], 'string')
 if not wrong and (#ARGV >= first or ARGV[3] ~= 'keep') then -- a renewal writes neither
@@ -49,7 +50,7 @@ local now = clock()
 local page, remember, judge
 if newer then
   -- shared here
-  page, remember, judge = recall(newer, older, 6, now)
+  page, remember, judge = recall(newer, older, 7, now)
   if not page then return remember end
 end
 
@@ -60,6 +61,7 @@ local fresh = take_ticket(sequence, now)
 if redis.call('LREM', processing, -1, entry) ~= 1 or not current or ticket_of(current) ~= ticket_of(entry) then
   return false
 end
+local trace = ARGV[6] == '' and {} or {'trace', ARGV[6]}
 local repeated, repeats = 0, opens and {} -- the latter open no window
 for a = first, last, 4 do
   if judge and judge() then
@@ -67,7 +69,7 @@ for a = first, last, 4 do
     if opens then repeats[(a - first) / 4 + 1] = true end
   else
     local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
-      'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
+      'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3], unpack(trace))
     if type(added) == 'table' and added.err then
       redis.call('RPUSH', processing, entry) -- the stream accepts nothing more
       if page then remember(page, fresh, (a - first) / 4) end

@@ -39,6 +39,7 @@ type Return struct {
 	Due      time.Time // when to check next, by Redis' clock; at once if past or zero
 	Kind     string    // goes with the messages
 	Messages []Message // appended to the shard's stream, in order
+	Trace    string    // the traceparent that goes with the messages; empty: none
 
 	Cursor     []byte // nil does not change it
 	DropCursor bool   // clears the cursor
@@ -215,12 +216,12 @@ func (it *Return) appendBrought(args []any, before *Return, pages int) (_ []any,
 		return args, letters[0]
 	case it.remembers():
 		letter = letters[3]
-		args = append(args, it.Kind, len(it.Messages), pages+len(it.Messages))
-	case len(it.Messages) == 1 && pages == 0 && before != nil && before.Kind == it.Kind:
+		args = append(args, it.Kind, it.Trace, len(it.Messages), pages+len(it.Messages))
+	case len(it.Messages) == 1 && pages == 0 && before != nil && before.Kind == it.Kind && it.Trace == "":
 		letter = letters[1]
 	default:
 		letter = letters[2]
-		args = append(args, it.Kind, len(it.Messages), pages+len(it.Messages))
+		args = append(args, it.Kind, it.Trace, len(it.Messages), pages+len(it.Messages))
 	}
 	for i := range it.Messages {
 		args = it.Messages[i].appendFields(args)
@@ -343,6 +344,7 @@ var progressScript = wire.NewVitalScript("progress", lua("known"), lua("sends"),
 type Page struct {
 	Kind       string
 	Messages   []Message
+	Trace      string // the traceparent that goes with the messages; empty: none
 	Cursor     []byte // nil does not change it
 	DropCursor bool   // clears the cursor
 	Succeeded  bool   // a call of a held check has succeeded completely, and the check goes on
@@ -368,7 +370,7 @@ func (r *Ring) Progress(ctx context.Context, c *Claim, p Page) error {
 	}
 	k := &r.keys[c.Shard]
 	var known []string
-	args := append(make([]any, 0, 8+4*len(p.Messages)), c.entry, p.Kind, cursor, p.Cursor, string(rune(mark)))
+	args := append(make([]any, 0, 9+4*len(p.Messages)), c.entry, p.Kind, cursor, p.Cursor, string(rune(mark)), p.Trace)
 	if len(p.Messages) > 0 && p.Remember.on() {
 		args, known = p.Remember.appendPage(args, p.Messages), k.knownKeys(c.ID)
 	}

@@ -31,8 +31,8 @@
 -- account that remembers: how many messages of the check's earlier pages were repetitions,
 -- and what known.lua gets of a page. The values of each
 -- letter follow in order: '-' nothing · c CURSOR · m one message, ID TYPE TIME DATA, of
--- the kind of the message before · M KIND N FOUND, and N messages, FOUND with the messages of
--- the check's earlier pages · b CURSOR and as m · B CURSOR and as M · r and R as M and B,
+-- the kind of the message before, which has no trace · M KIND TRACE N FOUND, and N messages,
+-- TRACE their traceparent or '', FOUND with the messages of the check's earlier pages · b CURSOR and as m · B CURSOR and as M · r and R as M and B,
 -- of an account that remembers
 -- then, with i the place among the n:
 --   found i FOUND, if only earlier pages had messages · line i EVENT N TEXT · nocursor i ·
@@ -144,6 +144,7 @@ end
 local a, notes, repeats = values, '', opens and {} -- the last open no window
 if some then
   local kind
+  local untraced = {}
   local place = 0 -- among the accounts that remember
   for i, what in string.gmatch(some, '()([^-])') do
     local holds, id = verdict[i] == '1', ids[i]
@@ -159,10 +160,11 @@ if some then
       end
     end
     if what ~= 'c' then
-      local many, found = 1, '1'
+      local many, found, trace = 1, '1', untraced
       if what ~= 'm' and what ~= 'b' then
-        kind, many, found = ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2]
-        a = a + 3
+        kind, many, found = ARGV[a], tonumber(ARGV[a + 2]), ARGV[a + 3]
+        if ARGV[a + 1] ~= '' then trace = {'trace', ARGV[a + 1]} end
+        a = a + 4
       end
       local page, judge, again = nil, nil, 0
       if what == 'r' or what == 'R' then
@@ -178,7 +180,7 @@ if some then
           if opens then repeats[i .. ':' .. m] = true end
         elseif holds then
           local added = redis.pcall('XADD', messages, '*', 'account', id, 'kind', kind,
-            'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3])
+            'id', ARGV[a], 'type', ARGV[a + 1], 'time', ARGV[a + 2], 'data', ARGV[a + 3], unpack(trace))
           if type(added) == 'table' and added.err then
             -- The stream accepts nothing more: the claims stay as they were.
             for k = 1, count do redis.call('RPUSH', processing, entries[held[k]]) end

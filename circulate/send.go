@@ -52,6 +52,8 @@ const (
 	busyFor = 10 * time.Second
 	// maxWindowToken is the most bytes of a window's token.
 	maxWindowToken = 8 << 10
+	// maxTrace is the most bytes of a traceparent.
+	maxTrace = 55
 	// mostSendText is the most bytes of an outcome's text.
 	mostSendText = 512
 )
@@ -111,6 +113,10 @@ type Send struct {
 	// with the same key must have the same Request. Empty: it must have the same kind, peer,
 	// answer, type, data, expiry and waiting. Request itself is not stored.
 	Request string
+
+	// Trace is the traceparent of what queued it (https://www.w3.org/TR/trace-context/), of 55 bytes.
+	// Empty: it is not traced.
+	Trace string
 
 	// The rest is the ring's.
 	State  SendState
@@ -246,7 +252,7 @@ func (s Sends) Queue(ctx context.Context, send Send, key string, b SendBounds) (
 	}
 	args := []any{
 		send.ID, keyed, send.digest(), send.Account, send.Kind, send.Peer, expiryText(send.Expires), wire.Flag(send.Waits), send.windowed(),
-		send.ReplyTo, send.Type, []byte(send.Data), b.Account, share, SendKeyKept.Milliseconds(), MostSendKeys,
+		send.ReplyTo, send.Type, []byte(send.Data), b.Account, share, SendKeyKept.Milliseconds(), MostSendKeys, send.Trace,
 	}
 	err = s.ring.whereverIs(ctx, send.Account, func(ctx context.Context, shard int) error {
 		k := &s.ring.keys[shard]
@@ -311,6 +317,8 @@ func (send *Send) validate() error {
 		return fmt.Errorf("kind %q", send.Kind)
 	case !validPeer(send.Peer):
 		return fmt.Errorf("peer: must be 1 to %d bytes without control characters", MaxPeer)
+	case len(send.Trace) > maxTrace:
+		return fmt.Errorf("trace: has %d bytes, more than %d", len(send.Trace), maxTrace)
 	case len(send.Data) > MaxSendData:
 		return fmt.Errorf("data: has %d bytes, more than %d", len(send.Data), MaxSendData)
 	}
@@ -373,7 +381,7 @@ func readSend(id, record string) (Send, error) {
 	send := Send{
 		ID: id, Fence: fields[1], Account: fields[2], Kind: fields[3], Peer: fields[4], Waits: fields[9] == "1", Windowed: fields[10] == "1" || fields[10] == "2", Free: fields[10] == "2",
 		Code: fields[14], Text: fields[15], VendorID: fields[16], Replica: fields[17],
-		ReplyTo: fields[21], Type: fields[22], Data: json.RawMessage(fields[23]),
+		ReplyTo: fields[21], Type: fields[22], Data: json.RawMessage(fields[23]), Trace: rest,
 	}
 	if len(fields[0]) != 1 {
 		return Send{}, fmt.Errorf("send %s: %w", id, wire.ErrReply)

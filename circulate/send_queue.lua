@@ -14,6 +14,7 @@
 -- ARGV[13]  how many sends that have not ended an account may have
 -- ARGV[14]  how many the shard may have that are queued or under an attempt
 -- ARGV[15], ARGV[16]  how long a key is remembered, ms, and how many of each account
+-- ARGV[17]  the traceparent of what queues it, or ''
 --
 -- A Redis at its memory limit refuses it, before anything is written.
 --
@@ -75,7 +76,7 @@ end
 local place, alone = next_place(box, line)
 local s = {state = 'q', account = account, kind = kind, peer = peer, queued = stamp(now), since = stamp(now), expires = expires,
   waits = waits, windowed = windowed, at = '', not_before = '', attempts = '0', digest = body, reply_to = ARGV[10], type = ARGV[11], data = ARGV[12],
-  place = place}
+  place = place, trace = ARGV[17]}
 if alone then set_due(box, s, line, now) end
 local record = put_send(box, id, s) -- a full Redis refuses this
 local key = digest ~= '' and 'k' .. account .. '\0' .. stamp(now) .. digest

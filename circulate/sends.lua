@@ -43,6 +43,9 @@ local FIELDS_OF_SEND = {'state', 'fence', 'account', 'kind', 'peer', 'queued', '
 local LENGTHS_OF_SEND = '^' .. string.rep('(%d+),', #FIELDS_OF_SEND) .. '|()'
 local LENGTHS_WRITTEN = string.rep('%d,', #FIELDS_OF_SEND) .. '|'
 
+-- Behind the last field is the traceparent of what queued it, if that is recorded. Versions that do
+-- not know it read a record without it, and write it so.
+
 local function read_send(text)
   local lengths = {string.match(text or '', LENGTHS_OF_SEND)}
   local s, from = {}, lengths[#FIELDS_OF_SEND + 1]
@@ -56,6 +59,7 @@ local function read_send(text)
       from = from + length
     end
   end
+  s.trace = sub(text, from)
   return s
 end
 
@@ -65,7 +69,7 @@ local function written_send(s)
     local value = s[field] or ''
     lengths[i], values[i] = #value, value
   end
-  return format(LENGTHS_WRITTEN, unpack(lengths)) .. table.concat(values)
+  return format(LENGTHS_WRITTEN, unpack(lengths)) .. table.concat(values) .. (s.trace or '')
 end
 
 local function get_send(box, id) return read_send(redis.call('HGET', box.sends, id)) end
@@ -160,9 +164,10 @@ local function tell_event(box, event, id, s)
     if value ~= '' then send[name] = value end
   end
   local data = cjson.encode(send)
+  local trace = (s.trace or '') ~= '' and {'trace', s.trace} or {}
   for group in string.gmatch(groups, '%S+') do
     redis.pcall('XADD', box.messages, '*', 'account', s.account, 'kind', s.kind, 'id', id .. '.' .. event .. '.' .. stamp(now),
-      'type', 'send.' .. event, 'time', rfc3339(now), 'data', data, 'group', group, 'event', '1')
+      'type', 'send.' .. event, 'time', rfc3339(now), 'data', data, 'group', group, 'event', '1', unpack(trace))
   end
 end
 

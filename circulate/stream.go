@@ -38,6 +38,10 @@ type Found struct {
 	// Message.Type is its name, such as send.accepted, and Message.Time is when it happened,
 	// by Redis' clock. SendEvent returns the rest.
 	Event bool
+
+	// Trace is the traceparent of what wrote the message (https://www.w3.org/TR/trace-context/).
+	// Empty: it is not traced.
+	Trace string
 }
 
 // Messages returns up to n messages of a shard's stream after a position, oldest first.
@@ -245,6 +249,7 @@ func readStream(shard int, reply any) ([]Found, error) {
 		found[i] = Found{
 			Shard: shard, Position: e.Position, Account: e.Field("account"), Kind: e.Field("kind"), Message: m,
 			Only: e.Field("group"), First: e.Field("origin"), Event: e.Field("event") != "",
+			Trace: e.Field("trace"),
 		}
 	}
 	return found, nil

@@ -150,8 +150,9 @@ func readBatch(reply []any, l *Lease, head int) (Batch, error) {
 			Account: string(wire.BytesAt(reply, i+1)), Kind: string(wire.BytesAt(reply, i+2)),
 			Message: circulate.Message{ID: string(wire.BytesAt(reply, i+3)), Type: string(wire.BytesAt(reply, i+4))},
 		}
-		only, event := strings.CutSuffix(string(wire.BytesAt(reply, i+7)), "\t")
-		if f.Event = event; only != "" && only != l.Group {
+		of, trace, _ := strings.Cut(string(wire.BytesAt(reply, i+7)), "\n")
+		only, event := strings.CutSuffix(of, "\t")
+		if f.Event, f.Trace = event, trace; only != "" && only != l.Group {
 			batch.Others = append(batch.Others, f.Position)
 			continue
 		}

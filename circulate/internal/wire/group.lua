@@ -18,7 +18,7 @@ local function holds(leases, group, token, consumer, ttl, now)
 end
 
 -- Puts a message after the first n of out: its position and its fields. A tab follows the
--- group of an event.
+-- group of an event, and then, of a message that is traced, a new line and the traceparent.
 local function flatten(out, n, position, v)
   out[n + 1] = position
   if v[1] == 'account' and v[3] == 'kind' and v[5] == 'id' and v[7] == 'type' and v[9] == 'time' and v[11] == 'data' and not v[13] then
@@ -28,6 +28,7 @@ local function flatten(out, n, position, v)
     for i = 1, #v, 2 do values[v[i]] = v[i + 1] end
     for i, field in ipairs(FIELDS) do out[n + 1 + i] = values[field] or '' end
     if values.event then out[n + 8] = out[n + 8] .. '\t' end
+    if values.trace then out[n + 8] = out[n + 8] .. '\n' .. values.trace end
   end
   return n + 8
 end
