@@ -7,6 +7,7 @@ import (
 
 	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/conceal"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 // callLimits bound one call.
@@ -19,6 +20,8 @@ type callLimits struct {
 	Secrets *conceal.Secrets
 	// Egress is the account for which the call is made.
 	Egress *egress.Account
+	// Span is the call's. Nil: it is not recorded.
+	Span span.Span
 }
 
 // A box bounds the calls of one goroutine, which follow one another.
@@ -197,6 +200,10 @@ func (c *boxCall) Value(key any) any {
 	case egress.Key{}:
 		if c.limits.Egress != nil {
 			return c.limits.Egress
+		}
+	case span.Key{}:
+		if c.limits.Span != nil {
+			return c.limits.Span
 		}
 	}
 	return c.parent.Value(key)

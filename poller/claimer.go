@@ -45,13 +45,14 @@ type claimer struct {
 	records    *circulate.Records[*record]
 	subscribed atomic.Bool // wake-ups reach this replica
 	panics     sync.Map    // kind and method -> true, once their panic was logged
+	spanNames  map[string]string
 
 	early     atomic.Int64   // accounts that were claimed ahead and are not due yet
 	departing sync.WaitGroup // goroutines that wait with these
 }
 
 func newClaimer(r *replica, ring *circulate.Ring, checkers Checkers, ps *peers, l *limiter, fs *flights, w *writer, s *sends) *claimer {
-	c := &claimer{replica: r, ring: ring, checkers: checkers, peers: ps, limiter: l, flights: fs, writer: w, sends: s, claims: w.claims}
+	c := &claimer{replica: r, ring: ring, checkers: checkers, peers: ps, limiter: l, flights: fs, writer: w, sends: s, claims: w.claims, spanNames: spanNamesOf(checkers.Kinds())}
 	c.records = circulate.NewRecords(ring, r.config.RecordsKept, r.config.RecordBytes, recordTTL, c.decode)
 	return c
 }
@@ -122,7 +123,7 @@ func (c *claimer) awaitShard(ctx context.Context) (int, bool) {
 // many took an ordinary place, and when the shard should be claimed from next.
 func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, next time.Time, err error) {
 	c.metrics.claims.Inc()
-	ahead := c.ahead(shard)
+	ahead, asked := c.ahead(shard), time.Now()
 	batch, err := c.ring.ClaimAhead(ctx, shard, c.config.Replica, n, c.records.Known(shard), ahead, c.peers.kinds...)
 	if err != nil {
 		if circulate.Unknown(err) || circulate.Unavailable(err) {
@@ -157,6 +158,7 @@ func (c *claimer) claimShard(ctx context.Context, shard, n int) (started int, ne
 	claimed := make([]*flight, len(batch.Claims))
 	for i := range claimed {
 		claimed[i] = c.newFlight(&batch.Claims[i], records[i], checkID(&batch.Claims[i], i), received)
+		claimed[i].trace = c.traceOf(claimed[i], asked, received)
 	}
 	due, later := dueNow(c.passOn(ctx, shard, claimed), &batch)
 	if len(later) > 0 {

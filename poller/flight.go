@@ -51,6 +51,7 @@ type flight struct {
 	inCrowd     atomic.Bool // it counts among the checks of its rate key
 	limitsFreed atomic.Bool // its leases of limits are ended
 
+	trace *trace // nil: it is not recorded
 	state state
 	hold  *hold // its policy, if a third party holds its calls; otherwise nil
 	drain drain // its policy otherwise
@@ -190,7 +191,8 @@ func (f *flight) takes(page *Result, err error) bool {
 func (f *flight) call(p policy) (result Result, err error) {
 	fs := f.flights
 	id, hold, timeout := p.bounds()
-	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f, Secrets: &f.secrets, Egress: &f.record.egress}, cleanupsKey{}, &f.cleanups)
+	recorded := f.trace.call()
+	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f, Secrets: &f.secrets, Egress: &f.record.egress, Span: recorded}, cleanupsKey{}, &f.cleanups)
 	panicked := func(text, what string) *CheckError {
 		fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
 		fs.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", what, "stack", string(debug.Stack()))
@@ -204,6 +206,7 @@ func (f *flight) call(p policy) (result Result, err error) {
 		}
 	}()
 	defer f.box.End(ctx) // before the next: two parties must not touch the claim at once
+	defer func() { endCall(recorded, &result, err, ended) }()
 	defer func() {
 		switch reason := recover(); {
 		case reason != nil:
@@ -254,7 +257,9 @@ func (f *flight) commit(page Result) bool {
 	if f.hold != nil {
 		until = f.hold.renewed.Add(f.flights.config.LongTimeout)
 	}
-	tried, err := w.commit(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Cursor: page.Cursor, Succeeded: f.hold != nil, Remember: f.remember(page.Messages)}, until)
+	write := f.trace.write(f.claim.ID, len(page.Messages))
+	tried, err := w.commit(f.claim, circulate.Page{Kind: f.record.account.Kind, Messages: page.Messages, Trace: traceparent(write), Cursor: page.Cursor, Succeeded: f.hold != nil, Remember: f.remember(page.Messages)}, until)
+	endWrite(write, writeOutcome(err))
 	switch {
 	case err == nil:
 		written := max(0, len(page.Messages)-f.claim.Judged.Repeated)
@@ -285,9 +290,21 @@ func (f *flight) commit(page Result) bool {
 	f.flights.log.Debug("a page was not committed", "account", f.claim.ID, "error", err)
 	if was, ok := f.state.move(loses); ok && was.at != seized { // if it was seized, the shutdown forgets it
 		w.forget(f.claim)
+		f.trace.end(outcomeLabel(err))
 		f.over()
 	}
 	return false
+}
+
+// writeOutcome returns the outcome of a page's write.
+func writeOutcome(err error) string {
+	switch {
+	case err == nil:
+		return outcomeWritten
+	case circulate.Full(err):
+		return "full"
+	}
+	return outcomeLabel(err)
 }
 
 func outcomeLabel(err error) string {

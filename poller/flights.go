@@ -126,6 +126,7 @@ func (fs *flights) releaseAll() {
 func (fs *flights) release(settled []*flight) {
 	byShard := make(map[int][]*circulate.Claim)
 	for _, f := range settled {
+		f.trace.end(outcomeReleased)
 		if f.state.now().by == byLoss { // its page was not written
 			fs.writer.forget(f.claim)
 			continue

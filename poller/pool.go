@@ -12,6 +12,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 // Options are what a pool works with besides its settings. Each field may be nil.
@@ -38,6 +39,9 @@ type Options struct {
 
 	// Files has the files of sends. Nil: sends with files wait for another replica.
 	Files SendFiles
+
+	// Spans records checks and sends as spans of traces. Nil: they are not recorded, which costs nothing.
+	Spans span.Recorder
 }
 
 // Pool is one replica: it claims accounts, checks them, and returns them. Its claimer claims,
@@ -72,6 +76,7 @@ type replica struct {
 	sendTimes *timetable // of shards with sends
 	room      *room
 	pricing   pricing
+	spans     span.Recorder // nil: nothing is recorded
 }
 
 // New returns a pool. Its Run may be called once. The error names the faults of the settings.
@@ -105,6 +110,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 		clocks:    newClocks(ring.Shards()),
 		timetable: newTimetable(ring.Shards(), now),
 		room:      newRoom(ring, config.MemoryMark, log, o.Metrics),
+		spans:     o.Spans,
 	}
 	r.timetable.idle = config.IdleInterval
 	limiter := newLimiter(ring, limits, leaseOf(config), log, o.Metrics)

@@ -578,10 +578,11 @@ func (a *sending) run(box *box) {
 		a.putOff(a.attempt.Code, a.attempt.Text, time.Time{})
 		return
 	}
-	began := time.Now()
+	began, recorded := time.Now(), a.record()
 	outcome := circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: codePanic, Text: panics.Ended}
 	defer func() { // also if the goroutine ends
 		s.metrics.sendSeconds.WithLabelValues(a.account.Kind).Observe(time.Since(began).Seconds())
+		endAttempt(recorded, outcome.Outcome)
 		a.settle(outcome)
 		if a.hangs.Load() {
 			s.abandoned.Add(-1)
@@ -592,7 +593,7 @@ func (a *sending) run(box *box) {
 		timeout += fileTime
 	}
 	from := egressOf(&a.account)
-	ctx := box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets, Egress: &from}, sendKey{}, nil)
+	ctx := box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets, Egress: &from, Span: recorded}, sendKey{}, nil)
 	defer box.End(ctx)
 	sent, err := a.call(ctx, token, file)
 	outcome = a.judge(sent, err)

@@ -40,6 +40,7 @@ func (f *flight) settle(m move, account func()) bool {
 
 // over frees what a settled check has taken.
 func (f *flight) over() {
+	f.trace.end(outcomeUnchecked)
 	f.set().remove(f)
 	f.cleared()
 	f.leaveCrowd()
@@ -82,9 +83,11 @@ func (f *flight) comply() bool {
 		f.putOff("secret_changed", f.now().Add(secretPause))
 	case byLoss:
 		fs.writer.forget(f.claim)
+		f.trace.end(circulate.Fenced.String())
 		fs.metrics.returns.WithLabelValues(circulate.Fenced.String()).Inc()
 		fs.log.Debug("a held call is ended: its account was changed, or another replica has it", "account", f.claim.ID)
 	default:
+		f.trace.end(outcomeReleased)
 		f.set().stopped(f) // it is released with the others
 	}
 	f.over()
@@ -99,7 +102,7 @@ func (f *flight) Overrun() {
 		fs.metrics.abandoned.Inc()
 		fs.log.Warn("a check exceeded its time and was abandoned", "kind", f.record.account.Kind, "account", f.claim.ID, "check", f.checkID)
 		err := &CheckError{Kind: Transient, Scope: ScopeAccount, Code: codeHung, Message: "the checker did not return in time"}
-		f.submit(f.failed(err, f.flights.maintained.covers(f.record, f.now())), string(err.Kind), nil)
+		f.submit(f.failed(err, f.flights.maintained.covers(f.record, f.now())), string(err.Kind), codeHung, nil)
 	})
 }
 
@@ -154,7 +157,7 @@ func (f *flight) succeed(result Result) bool {
 		Class: cadence.Succeeded, Found: f.found || len(result.Messages) > 0, Messages: f.messages + len(result.Messages), More: result.HasMore, PollAfter: result.NextPollAfter,
 	}, mark, warnings)
 	item.Messages, item.Cursor, item.Reset, item.Remember = result.Messages, result.Cursor, reset, f.remember(result.Messages)
-	return f.giveBack(item, "ok", f.moving(result.MovedTo, f.cleanups.whenWritten()))
+	return f.giveBack(item, "ok", "", f.moving(result.MovedTo, f.cleanups.whenWritten()))
 }
 
 // fail returns the account with a failure. If the check was called off, which may be the cause, it
@@ -176,7 +179,7 @@ func (f *flight) fail(err error) {
 		class = classMaintenance
 	}
 	f.flights.metrics.failures.WithLabelValues(kind, class).Inc()
-	f.giveBack(f.failed(failed, waived), string(failed.Kind), nil)
+	f.giveBack(f.failed(failed, waived), string(failed.Kind), class, nil)
 }
 
 // failed returns the Return for a failure. While our own network seems to be down, a failure that
@@ -245,13 +248,14 @@ func (f *flight) decide(o cadence.Outcome, mark string, warnings []Warning) circ
 	}
 }
 
-// giveBack settles the check with a return, unless another has settled it.
-func (f *flight) giveBack(item circulate.Return, outcome string, written func()) bool {
-	return f.settle(ends, func() { f.submit(item, outcome, written) })
+// giveBack settles the check with a return, unless another has settled it. class is what kind of
+// failure it was, or empty.
+func (f *flight) giveBack(item circulate.Return, outcome, class string, written func()) bool {
+	return f.settle(ends, func() { f.submit(item, outcome, class, written) })
 }
 
 // submit counts a check, and has the writer write its return.
-func (f *flight) submit(item circulate.Return, outcome string, written func()) {
+func (f *flight) submit(item circulate.Return, outcome, class string, written func()) {
 	fs := f.flights
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, outcome).Inc()
 	if f.hold == nil {
@@ -263,6 +267,12 @@ func (f *flight) submit(item circulate.Return, outcome string, written func()) {
 	if item.Park != "" {
 		fs.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()
 		fs.log.Warn("an account is parked", "account", f.claim.ID, "kind", f.record.account.Kind, "reason", item.Park)
+	}
+	if f.trace != nil {
+		write := f.trace.write(f.claim.ID, len(item.Messages))
+		item.Trace = write.Traceparent()
+		f.trace.settled(f, outcome, class, f.messages+len(item.Messages))
+		fs.writer.recorded.take(f.claim, f.trace, write)
 	}
 	fs.writer.submit(item, written)
 }

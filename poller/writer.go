@@ -19,6 +19,7 @@ type writer struct {
 	claims    *claims
 	once      map[string]bool // the kinds whose third parties give each message once
 	aside     aside
+	recorded  recorded
 	writes    context.Context // done when the last writes must end
 }
 
@@ -29,6 +30,12 @@ func newWriter(r *replica, ring *circulate.Ring, once map[string]bool) *writer {
 	w.committer.calm = w.calm
 	return w
 }
+
+// Outcomes of returns in metrics, and in what is recorded of checks.
+const (
+	outcomeWritten = "written"
+	outcomeGivenUp = "given_up" // Redis did not take it in time
+)
 
 // linger returns how long a result may wait for others of its shard.
 func (w *writer) linger(now time.Time) time.Duration {
@@ -91,9 +98,10 @@ func (w *writer) writeAgain(shard int, items []circulate.Return, unknown bool) {
 			if items = w.setAside(shard, items, unknown); len(items) == 0 {
 				return
 			}
-			w.metrics.returns.WithLabelValues("given_up").Add(float64(len(items)))
+			w.metrics.returns.WithLabelValues(outcomeGivenUp).Add(float64(len(items)))
 			for i := range items {
 				w.forget(items[i].Claim)
+				w.recorded.end(items[i].Claim, outcomeGivenUp)
 			}
 			w.log.Error("results could not be written and are dropped; the accounts will be requeued",
 				"shard", shard, "accounts", len(items), "first", items[0].Claim.ID, "error", err)
@@ -156,14 +164,17 @@ func (w *writer) wrote(shard int, items []circulate.Return, outcomes []circulate
 		if outcome != circulate.Written {
 			if unknown {
 				w.metrics.returns.WithLabelValues("unknown").Inc()
+				w.recorded.end(item.Claim, "unknown")
 			} else {
 				w.metrics.returns.WithLabelValues("fenced").Inc()
+				w.recorded.end(item.Claim, "fenced")
 				w.claims.lose(shard) // Redis may have forgotten this claim, and others
 				w.late(item)
 			}
 			continue
 		}
-		w.metrics.returns.WithLabelValues("written").Inc()
+		w.metrics.returns.WithLabelValues(outcomeWritten).Inc()
+		w.recorded.end(item.Claim, outcomeWritten)
 		w.counted(item.Kind, len(item.Messages), item.Judged)
 		w.room.wrote(size(item))
 		if item.Park == "" && item.Due.Before(first) {
@@ -308,8 +319,9 @@ func (w *writer) tryOn(shard int, items []circulate.Return, unknown bool) {
 		w.metrics.redisErrors.WithLabelValues("return").Inc()
 		unknown = unknown || circulate.Unknown(err)
 	}
-	w.metrics.returns.WithLabelValues("given_up").Inc()
+	w.metrics.returns.WithLabelValues(outcomeGivenUp).Inc()
 	w.forget(items[0].Claim)
+	w.recorded.end(items[0].Claim, outcomeGivenUp)
 	w.log.Error("messages are lost: Redis did not take them, and the third party gives each once",
 		"account", items[0].Claim.ID, "kind", items[0].Kind, "shard", shard, "messages", len(items[0].Messages))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/group"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 // Consumer reads the streams of all shards for one group. Any number of consumers, in any number of
@@ -70,6 +71,9 @@ type Consumer struct {
 
 	Log     *slog.Logger // nil: no log; the ring logs outages of Redis, see circulate.Options
 	Metrics *Metrics     // nil: no metrics
+	// Spans records deliveries of messages whose checks are recorded, in the same traces. Nil: nothing
+	// is recorded.
+	Spans span.Recorder
 	// Control lets others watch the running consumer and order a retry. It may be nil.
 	Control *Control
 }

@@ -109,7 +109,9 @@ func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, ot
 			s.meters.latency.Observe((redisNow.Sub(writtenAt(deliveries[i].Position)) + waited).Seconds())
 		}
 	}
+	s.record(deliveries)
 	errs, panicked, ok := s.call(deliveries)
+	s.recorded(deliveries, errs)
 	if !ok {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 // Delivery is a message handed to a handler, or an event if its group asks for events.
@@ -16,6 +17,8 @@ type Delivery struct {
 	Group   string // the consumer group that it is delivered to
 	Attempt int    // 1 for the first delivery, and one more for each later one
 	Handle  string // names the message for as long as it is stored, as in reply_to of a send; empty for an event
+
+	span span.Span // of this delivery; nil: it is not recorded
 }
 
 // Handler handles messages of one shard, in the stream's order.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 const (
@@ -39,6 +40,9 @@ type Call struct {
 	// Held says that the third party may hold the answer back until something comes. Such a call takes
 	// little memory while it waits. It follows no redirect.
 	Held bool
+	// Traced tells the URL's own origin the call's span, in a header of W3C Trace Context, if the call
+	// is recorded. It is for servers of the operator's own.
+	Traced bool
 }
 
 // Response is an answer that was read to its end.
@@ -61,8 +65,17 @@ type Response struct {
 func (r *Response) RetryAfter() time.Duration { return retryAfter(r.Header, time.Now()) }
 
 // Do makes a call and reads the answer. An answer of any status is a success; the error
-// is always an *Error. After Call.MaxRedirects redirects, the next one is the answer.
+// is always an *Error. After Call.MaxRedirects redirects, the next one is the answer. The call is recorded
+// within the context's span, if there is one.
 func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
+	if within := span.Of(ctx); within != nil {
+		return c.recorded(ctx, within, call)
+	}
+	return c.make(ctx, call)
+}
+
+// make makes a call and reads the answer.
+func (c *Client) make(ctx context.Context, call Call) (*Response, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)

@@ -46,13 +46,14 @@ var mayImport = []struct {
 	{"accounts/strict", nil},
 	{"accounts/trial", []string{"accounts/strict"}},
 
-	{"poller", []string{"accounts", "accounts/activity", "accounts/budget", "accounts/cadence", "accounts/maintenance", "accounts/history", "circulate", "circulate/limit", "poller/egress", "poller/internal/conceal", "poller/internal/panics"}},
+	{"poller", []string{"accounts", "accounts/activity", "accounts/budget", "accounts/cadence", "accounts/maintenance", "accounts/history", "circulate", "circulate/limit", "poller/egress", "poller/internal/conceal", "poller/internal/panics", "poller/span"}},
 	{"poller/egress", nil},
+	{"poller/span", nil},
 	{"poller/internal/...", nil},
 	{"poller/byhand", []string{"accounts/cadence", "accounts/trial", "poller", "poller/egress", "poller/internal/conceal", "poller/internal/panics"}},
 	{"poller/files", nil},
 	{"poller/files/s3", []string{"poller/files", "poller/secrets"}},
-	{"poller/fetch", []string{"accounts/strict", "poller", "poller/egress", "poller/secrets"}},
+	{"poller/fetch", []string{"accounts/strict", "poller", "poller/egress", "poller/secrets", "poller/span"}},
 	{"poller/secrets", []string{"accounts/secret", "accounts/strict", "poller", "poller/internal/conceal", "poller/internal/copies"}},
 	{"poller/checkers/message", []string{"accounts/strict", "poller"}},
 	{"poller/token", []string{"circulate/credential", "poller", "poller/internal/copies"}},
@@ -64,15 +65,15 @@ var mayImport = []struct {
 	{"poller/websub", []string{"poller/fetch"}},
 	{"poller/checkers/feed", append([]string{"poller/websub"}, forCheckers...)},
 	{"poller/checkers/...", forCheckers},
-	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/delivery/sink", "poller/fetch", "poller/secrets"}},
-	{"poller/delivery/sink", []string{"accounts/strict", "circulate", "poller/delivery"}},
+	{"poller/delivery/webhook", []string{"accounts/strict", "circulate", "circulate/document", "poller/delivery", "poller/delivery/internal/refusals", "poller/delivery/sink", "poller/fetch", "poller/secrets", "poller/span"}},
+	{"poller/delivery/sink", []string{"accounts/strict", "circulate", "poller/delivery", "poller/span"}},
 	{"poller/delivery/ndjson", []string{"accounts/strict", "poller/delivery", "poller/delivery/sink"}},
 	{"poller/delivery/parquet", []string{"accounts/strict", "poller/delivery", "poller/delivery/ndjson", "poller/delivery/sink"}},
 	{"poller/delivery/kafka", []string{"accounts/strict", "poller/delivery", "poller/delivery/internal/broker", "poller/delivery/sink", "poller/secrets"}},
 	{"poller/delivery/nats", []string{"accounts/strict", "poller/delivery", "poller/delivery/internal/broker", "poller/delivery/sink", "poller/secrets"}},
 	{"poller/delivery/internal/broker", []string{"accounts/strict", "poller/delivery", "poller/secrets"}},
 	{"poller/delivery/postgres", []string{"accounts/strict", "poller/delivery", "poller/delivery/sink", "poller/delivery/sqlonce", "poller/secrets"}},
-	{"poller/delivery", []string{"circulate", "circulate/group", "poller/delivery/internal/refusals"}},
+	{"poller/delivery", []string{"circulate", "circulate/group", "poller/delivery/internal/refusals", "poller/span"}},
 	{"poller/delivery/internal/refusals", nil},
 	{"poller/delivery/...", []string{"circulate", "circulate/group", "poller/delivery"}},
 
@@ -108,10 +109,11 @@ var mayImport = []struct {
 	{"cmd/rounds/moving", []string{"accounts", "accounts/cadence", "accounts/strict"}},
 	{"cmd/rounds/pages", []string{"accounts/access", "cmd/rounds/api", "cmd/rounds/locale", "cmd/rounds/mailbox", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/terminal"}}, // they ask the API for everything else
 	// The API seals secrets, and has nothing that opens one.
-	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/moving", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail"}, forEdges...)},
+	{"cmd/rounds/api", append([]string{"circulate/credential", "circulate/limit", "cmd/rounds/backup", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/locale", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/moving", "cmd/rounds/scan", "cmd/rounds/signin", "cmd/rounds/thumbnail", "cmd/rounds/trail", "poller/span"}, forEdges...)},
 	{"cmd/rounds/client", []string{"accounts", "accounts/concern", "circulate", "cmd/rounds/api"}},
 	{"cmd/rounds/settings", []string{"accounts/secret", "circulate", "cmd/rounds/listen", "poller/egress", "poller/secrets"}},
-	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/trail"}},
+	{"cmd/rounds/service", []string{"accounts/...", "circulate/...", "monitor", "poller/...", "deployments/guide", "cmd/rounds/api", "cmd/rounds/callback", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/login", "cmd/rounds/mailbox", "cmd/rounds/pages", "cmd/rounds/scan", "cmd/rounds/settings", "cmd/rounds/signin", "cmd/rounds/telemetry", "cmd/rounds/trail"}},
+	{"cmd/rounds/telemetry", []string{"poller/span"}},
 	{"cmd/rounds/doctor", []string{"accounts", "accounts/concern", "circulate", "circulate/connect", "cmd/rounds/client", "cmd/rounds/service", "cmd/rounds/settings", "poller/egress", "poller/fetch", "poller/files", "poller/secrets"}},
 	{"cmd/rounds/demo", []string{"accounts", "circulate/connect", "cmd/rounds/api", "cmd/rounds/client", "cmd/rounds/sample", "cmd/rounds/service", "cmd/rounds/settings", "poller/secrets"}},
 	{"cmd/rounds/command", []string{"accounts/...", "circulate", "cmd/rounds/api", "cmd/rounds/backup", "cmd/rounds/build", "cmd/rounds/client", "cmd/rounds/demo", "cmd/rounds/doctor", "cmd/rounds/key", "cmd/rounds/listen", "cmd/rounds/locale", "cmd/rounds/mailbox", "cmd/rounds/message", "cmd/rounds/scan", "cmd/rounds/service", "cmd/rounds/settings", "cmd/rounds/terminal", "cmd/rounds/trail", "deployments/guide", "poller/..."}},
@@ -145,6 +147,7 @@ var mayOpen = map[string][]string{
 var confined = map[string]string{
 	"github.com/minio/minio-go/v7": "poller/files/s3",
 	"golang.org/x/image":           "cmd/rounds/thumbnail",
+	"go.opentelemetry.io":          "cmd/rounds/telemetry",
 }
 
 // typesOnly lists packages of which another one may use the types and constants, and nothing

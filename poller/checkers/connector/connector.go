@@ -116,7 +116,7 @@ func (c *Checker) Check(ctx context.Context, r poller.Request) (poller.Result, e
 		return poller.Result{}, &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeChecker, Code: "secret", Message: err.Error()}
 	}
 	answer, err := c.client.Do(ctx, fetch.Call{
-		Method: http.MethodPost, URL: config.url, Header: header, Body: body, MaxBody: maxBody, Confined: secret.open, Held: r.Hold > 0,
+		Method: http.MethodPost, URL: config.url, Header: header, Body: body, MaxBody: maxBody, Confined: secret.open, Held: r.Hold > 0, Traced: true,
 	})
 	if err != nil {
 		return poller.Result{}, callError(err)

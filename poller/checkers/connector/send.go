@@ -90,7 +90,7 @@ func (c *Checker) Send(ctx context.Context, r poller.SendRequest) (poller.Sent, 
 	if err != nil {
 		return poller.Sent{}, poller.Unsent(secrets.CheckError(err))
 	}
-	call := fetch.Call{Method: http.MethodPost, URL: config.send, MaxBody: maxSent, Confined: secret.open}
+	call := fetch.Call{Method: http.MethodPost, URL: config.send, MaxBody: maxSent, Confined: secret.open, Traced: true}
 	if isFile(r.Type) {
 		err = setFile(ctx, &call, r, secret)
 	} else {

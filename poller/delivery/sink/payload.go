@@ -10,6 +10,7 @@ import (
 
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 // messageType is the type of the payloads of messages.
@@ -48,6 +49,7 @@ type cloudEvent struct {
 	Subject     string    `json:"subject,omitempty"`
 	Time        time.Time `json:"time"`
 	ContentType string    `json:"datacontenttype"`
+	Traceparent string    `json:"traceparent,omitempty"` // https://github.com/cloudevents/spec/blob/main/cloudevents/extensions/distributed-tracing.md
 	Data        any       `json:"data"`
 }
 
@@ -97,7 +99,7 @@ func (e Encoding) Encode(d delivery.Delivery, files []File) ([]byte, error) {
 	case e.Format == CloudEvents:
 		value = cloudEvent{
 			SpecVersion: "1.0", ID: key, Source: "/rounds/" + e.Namespace, Type: "dev.rounds." + p.Type,
-			Subject: d.Account, Time: p.Timestamp, ContentType: "application/json", Data: p.Data,
+			Subject: d.Account, Time: p.Timestamp, ContentType: "application/json", Traceparent: traced(d.Trace), Data: p.Data,
 		}
 	case !e.Keyless:
 		p.ID = key
@@ -110,6 +112,14 @@ func (e Encoding) Encode(d delivery.Delivery, files []File) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
+}
+
+// traced returns a traceparent whose trace is recorded, or "".
+func traced(traceparent string) string {
+	if !span.Valid(traceparent) {
+		return ""
+	}
+	return traceparent
 }
 
 // foundAt returns when a message was written to its stream, by Redis' clock.

@@ -182,6 +182,16 @@ func TestEncode(t *testing.T) {
 			t.Errorf("got  %s, %v\nwant %s", text, err, want)
 		}
 	}
+	for trace, want := range map[string]bool{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01": true, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00": false, "x": false} {
+		traced := d
+		traced.Trace = trace
+		for _, format := range []sink.Format{sink.CloudEvents, ""} {
+			text, err := sink.Encoding{Namespace: "rounds", Format: format}.Encode(traced, nil)
+			if got := strings.Contains(string(text), `"traceparent":"`+trace+`"`); err != nil || got != (want && format == sink.CloudEvents) {
+				t.Errorf("%s: %s, %v", trace, text, err)
+			}
+		}
+	}
 	d.Message.Data = []byte("{")
 	if _, err := (sink.Encoding{}).Encode(d, nil); err == nil {
 		t.Error("data that is no JSON is encoded")

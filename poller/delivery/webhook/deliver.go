@@ -15,6 +15,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 const (
@@ -32,6 +33,7 @@ func backoff(attempt int) time.Duration {
 
 // deliver delivers one message with a few attempts. It returns nil once the message is delivered.
 func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (failed *Error) {
+	ctx = d.Traced(ctx)
 	defer func() { s.record.ended(failed) }()
 	defer func() {
 		if value := recover(); value != nil {
@@ -56,7 +58,7 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 		if n > 0 && !sleep(t.ctx, backoff(n)) {
 			break
 		}
-		failed = s.attempt(ctx, t, id, body)
+		failed = s.attempt(ctx, t, id, d.Trace, body)
 		if failed == nil {
 			return nil
 		}
@@ -87,7 +89,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 }
 
 // attempt sends a message if the gate admits it.
-func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte) *Error {
+func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body []byte) *Error {
 	if err := s.gate.enter(t.ctx); err != nil {
 		if ctx.Err() != nil {
 			return s.failure(Canceled, 0, ctx.Err())
@@ -105,10 +107,13 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id string, body []byte)
 	if err != nil {
 		return s.failure(Unready, recheck, err)
 	}
+	if span.Valid(trace) {
+		header.Set(span.Header, trace) // the call's own span replaces it, if the call is recorded
+	}
 	var failed *Error
 	_, err = s.gate.breaker.Load().Execute(func() (struct{}, error) {
 		if failed = s.call(ctx, fetch.Call{
-			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Confined: t.signer.open,
+			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Confined: t.signer.open, Traced: true,
 		}); failed != nil {
 			if failed.Outcome != Canceled {
 				s.record.attempted(failed.Status, failed.Outcome, failed.why())

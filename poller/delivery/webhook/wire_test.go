@@ -316,3 +316,18 @@ func TestPayloadOfAMessageWithFiles(t *testing.T) {
 		t.Errorf("got %s, want it to end with %s", body, want)
 	}
 }
+
+// A receiver gets the trace of a message that is traced, also from a process that records nothing.
+func TestATracedMessageTellsItsTrace(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	var got string
+	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Traceparent") })
+	sink := wire(t, url, []string{"OLD"}, loopback)
+	for in, want := range map[string]string{trace: trace, "": "", "nonsense": "", strings.TrimSuffix(trace, "1") + "0": ""} {
+		d := message("a/1")
+		d.Trace = in
+		if errs := sink.Handle(t.Context(), []delivery.Delivery{d}); errs[0] != nil || got != want {
+			t.Errorf("%q: told %q, %v", in, got, errs)
+		}
+	}
+}
