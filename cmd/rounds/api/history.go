@@ -139,7 +139,7 @@ func timesOf(from, to, step string) (t times, err error) {
 	}{
 		{"from", func() (err error) { t.From, t.Before, err = pointInTime(from); return err }},
 		{"to", func() (err error) { t.To, t.Until, err = pointInTime(to); return err }},
-		{"step", func() (err error) { t.Step, err = span(step); return err }},
+		{"step", func() (err error) { t.Step, err = lasting(step); return err }},
 	} {
 		if err := part.read(); err != nil {
 			return t, invalid("query."+part.name, err.Error())
@@ -162,7 +162,7 @@ func pointInTime(text string) (at time.Time, ago time.Duration, err error) {
 	return at, 0, errors.New("must be a time such as 2026-01-31T12:00:00Z, or how long ago, such as 24h")
 }
 
-func span(text string) (time.Duration, error) {
+func lasting(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}

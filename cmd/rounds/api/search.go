@@ -88,7 +88,7 @@ func readSearchQuery(query url.Values) (q searchQuery, faults []*huma.ErrorDetai
 				err = fmt.Errorf("must be 1 to %d", message.MaxLimit)
 			}
 		case "wait":
-			if q.wait, err = span(value); err == nil && q.wait > searchWaitMost {
+			if q.wait, err = lasting(value); err == nil && q.wait > searchWaitMost {
 				err = fmt.Errorf("must be at most %v", searchWaitMost)
 			}
 		default:

@@ -22,6 +22,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/message"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 // Sending is what an account can send, as its kind says.
@@ -114,6 +115,7 @@ type sendInput struct {
 type createSendRequest struct {
 	AccountID
 	Key     string `header:"Idempotency-Key" required:"true" minLength:"1" maxLength:"255" doc:"A name of the caller's for this send, different for each send of the account. A request with the same key and body within 48 hours returns the same send, so that repeating it after a lost reply is safe."`
+	Trace   string `header:"Traceparent" maxLength:"256" doc:"W3C Trace Context: if the service records traces, and this one is recorded, attempts of the send and events about it belong to it."`
 	RawBody []byte `contentType:"application/json"`
 }
 
@@ -212,7 +214,7 @@ func (r *SendRequest) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Server) createSend(ctx context.Context, r *createSendRequest) (*queuedReply, error) {
+func (s *Server) createSend(ctx context.Context, r *createSendRequest) (_ *queuedReply, err error) {
 	view, err := s.registry(ctx).Get(ctx, r.ID)
 	if err != nil {
 		return nil, err
@@ -233,6 +235,8 @@ func (s *Server) createSend(ctx context.Context, r *createSendRequest) (*queuedR
 	send := circulate.Send{
 		ID: circulate.NewSendID(view.ID), Account: view.ID, Kind: view.Kind, Expires: expires, Waits: body.When == "open", ReplyTo: body.ReplyTo, Request: body.digest(),
 	}
+	recorded := s.recordSend(&send, r.Trace)
+	defer func() { endSend(recorded, err) }()
 	named, err := s.prepareSend(ctx, &view, &body, &send)
 	if err != nil {
 		return nil, err
@@ -255,6 +259,38 @@ func (s *Server) createSend(ctx context.Context, r *createSendRequest) (*queuedR
 		draft.LookOnly()
 	}
 	return queuedAs(view.ID, &queued), nil
+}
+
+// recordSend begins the span of a send that is taken over, and names it in the send. It returns nil if
+// the trace is not recorded.
+func (s *Server) recordSend(send *circulate.Send, parent string) span.Span {
+	if s.options.Spans == nil {
+		return nil
+	}
+	recorded := s.options.Spans.Begin(span.Producer, "queue "+span.Outbox, time.Now(), parent)
+	if recorded == nil {
+		return nil
+	}
+	recorded.Set(span.MessagingSystem, span.System)
+	recorded.Set(span.MessagingOperation, "queue")
+	recorded.Set(span.MessagingType, span.Send)
+	recorded.Set(span.MessagingDestination, span.Outbox)
+	recorded.Set(span.MessagingMessage, send.ID)
+	recorded.Set(span.AccountID, send.Account)
+	recorded.Set(span.AccountKind, send.Kind)
+	send.Trace = recorded.Traceparent()
+	return recorded
+}
+
+// endSend ends the span of a send, which may be nil.
+func endSend(recorded span.Span, err error) {
+	if recorded == nil {
+		return
+	}
+	if err != nil {
+		recorded.Fail("refused")
+	}
+	recorded.End(time.Now())
 }
 
 // refusedSend reports whether an error of Queue says that the send is not queued, for certain.

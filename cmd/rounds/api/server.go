@@ -25,6 +25,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/signin"
 	"github.com/rounds-dev/rounds/cmd/rounds/thumbnail"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 // Options are what a server serves. Ring and Registry are required.
@@ -45,6 +46,9 @@ type Options struct {
 	// Way returns the name of the way out by which an account's calls go; empty: none. Nil: there
 	// are no ways.
 	Way func(*accounts.Account) string
+
+	// Spans records the sends that are taken over. Nil: nothing is recorded.
+	Spans span.Recorder
 
 	// SendBounds are how many sends may wait; zero: the defaults.
 	SendBounds circulate.SendBounds

@@ -141,6 +141,7 @@ type Message struct {
 	Position string          `json:"position" doc:"Its position in the shard's stream."`
 	Files    []File          `json:"files,omitempty" doc:"The files that it carries, if the service keeps files."`
 	Event    bool            `json:"event,omitempty" doc:"It is no message that was found, but says what became of a send, to a group that asks for events. The type is send.accepted, send.rejected, send.unknown, send.expired, send.failed or send.canceled; the data has the send's fields without its data; the time is by Redis' clock."`
+	Trace    string          `json:"traceparent,omitempty" doc:"The traceparent of W3C Trace Context of what wrote it, if that is recorded."`
 }
 
 // MessageList is a page of messages.
@@ -262,7 +263,7 @@ func messageOf(f *circulate.Found) Message {
 	m := f.Message
 	return Message{
 		Account: f.Account, Kind: f.Kind, ID: m.ID, Type: m.Type, Time: inUTC(m.Time), Data: shown(m.Data),
-		Shard: f.Shard, Position: f.Position, Event: f.Event,
+		Shard: f.Shard, Position: f.Position, Event: f.Event, Trace: f.Trace,
 	}
 }
 

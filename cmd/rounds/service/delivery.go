@@ -24,6 +24,7 @@ import (
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/files/keep"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 const webhooksFile = "ROUNDS_WEBHOOKS_FILE"
@@ -41,6 +42,7 @@ type deliverer struct {
 	kinds    []string // that this program knows
 	keeps    bool     // the role also fetches files
 	files    func(context.Context, *delivery.Delivery) ([]sink.File, error)
+	spans    span.Recorder // nil: nothing is recorded
 
 	consumed  *delivery.Metrics
 	delivered *webhook.Metrics
@@ -85,7 +87,7 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 		settings: s, ring: ring, client: newWebhookClient(s.Poller, o, reserved), source: newSecrets(s.Poller, o).Service(), log: log, hurry: o.Hurry, kinds: checkers.Kinds(), keeps: o.Files != nil, files: linksTo(keeper, s, log),
 		remote:   webhook.NewRemote(document.Of(ring).Endpoints(), log),
 		consumed: consumed, delivered: webhook.NewMetrics(registry),
-		running: make(map[string]*delivering), leaving: make(map[string]chan struct{}), stored: endpoint.Of(ring), seen: -1,
+		running: make(map[string]*delivering), leaving: make(map[string]chan struct{}), stored: endpoint.Of(ring), seen: -1, spans: o.spans,
 		faulty: make(map[string]bool), shadowed: make(map[string]bool),
 	}
 	d.forget = func(string) {}
@@ -281,7 +283,7 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: timeout,
 		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // zero must not mean the default
 		Hurry: d.hurry,
-		Log:   d.log, Metrics: d.consumed,
+		Log:   d.log, Metrics: d.consumed, Spans: d.spans,
 	}.Run(ctx)
 }
 

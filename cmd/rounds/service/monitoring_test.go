@@ -17,6 +17,7 @@ import (
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/credential"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/telemetry"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/checkers/wecomkf"
@@ -90,6 +91,7 @@ func programMetrics(t *testing.T) metricBook {
 	api.NewJobMetrics(b)
 	wecomkf.Counting(credential.Of(ring), b)
 	oauth.Counting(credential.Of(ring), b)
+	telemetry.NewMetrics(b)
 	countRing(b, ring)
 	newRequestMetrics(b)
 	newRedisMetrics(b, redistest.Embedded(t))

@@ -152,6 +152,7 @@ func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 			Ring: ring, Registry: accounts.NewRegistry(ring, checkers), Token: s.Access.Token, Metrics: metrics,
 			Log: o.Log.With("role", settings.RoleAPI), Version: o.Version, DeadAfter: s.Monitor.DeadAfter, MemoryMark: s.Poller.MemoryMark, ProbeParked: s.Monitor.ProbeParked, MaxFollowers: s.API.Followers, RequireMatch: s.API.RequireMatch, SendBounds: circulate.SendBounds{Account: s.API.SendsWaiting, All: s.API.SendsInAll}, RequireKey: s.API.KeysRequired(), Data: storage.data, Store: storage.servers, Unsaved: storage.failing,
 			Trail: reload.trail.Load(), Seal: o.seals.public.Load, Demo: o.Demo, Scan: o.scan, Mailbox: o.mailbox, Way: wayIn(s.Poller),
+			Spans:    o.spans,
 			Webhooks: func() bool { return reload.settings().Delivery.WebhooksFile != "" },
 		}
 		if options.JudgeEndpoint, err = judgeEndpoints(s, o, client, ring.Namespace()); err != nil {
@@ -280,7 +281,7 @@ func newPool(ring *circulate.Ring, checkers poller.Checkers, s settings.Settings
 
 		ConfirmUnsynced: !s.Poller.ConfirmSynced,
 		ConfirmReplicas: s.Poller.ConfirmReplicas,
-	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller), Tokens: tokens, Files: sendFiles(o, ring)})
+	}, poller.Options{Log: o.Log, Metrics: poller.NewMetrics(registry), Hurry: o.Hurry, Holding: o.Holding, Follow: followMoves(ring, checkers, s.Poller), Tokens: tokens, Files: sendFiles(o, ring), Spans: o.spans})
 }
 
 // followMoves writes new addresses into records, if the settings say so.

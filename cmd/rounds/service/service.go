@@ -8,6 +8,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,9 +28,11 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/mailbox"
 	"github.com/rounds-dev/rounds/cmd/rounds/scan"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/cmd/rounds/telemetry"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/files"
 	"github.com/rounds-dev/rounds/poller/files/keep"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 const (
@@ -98,6 +101,7 @@ type Options struct {
 	pushedTo string // where hubs of feeds reach the API; empty: nowhere
 
 	keeping *atomic.Pointer[keep.Keeper] // gets what fetches files in this process
+	spans   span.Recorder                // nil: nothing is recorded
 }
 
 // withDefaults returns the options with defaults for what was left out.
@@ -136,6 +140,17 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 	front, err := openFront(s.API, o.Listener, o.Lookup, metrics.process, o.Log)
 	if err != nil {
 		return err
+	}
+	recorder, err := openSpans(ctx, o, metrics.process)
+	if err != nil {
+		if front != nil {
+			front.close()
+		}
+		return err
+	}
+	if recorder != nil {
+		o.spans = recorder
+		defer recorder.Close()
 	}
 	server, closeRedis, err := o.redis(ctx, s.Redis, reserved)
 	if err != nil {
@@ -251,6 +266,19 @@ func Run(ctx context.Context, s settings.Settings, o Options) (err error) {
 		return nil
 	})
 	return group.Wait()
+}
+
+// openSpans returns what records the process's traces, or nil if nobody asks for them.
+func openSpans(ctx context.Context, o Options, registry prometheus.Registerer) (*telemetry.Recorder, error) {
+	if o.spans != nil || !telemetry.Asked(o.Lookup) {
+		return nil, nil
+	}
+	optIn, _ := o.Lookup("OTEL_SEMCONV_STABILITY_OPT_IN")
+	recorder, err := telemetry.Open(ctx, telemetry.Options{Version: o.Version, Instance: rand.Text(), OptIn: optIn, Log: o.Log, Metrics: registry})
+	if err == nil {
+		o.Log.Info("traces are exported, as the variables OTEL_… say")
+	}
+	return recorder, err
 }
 
 // redis returns the Redis of the process, and a function that closes it when the service ends.

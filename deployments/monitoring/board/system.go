@@ -26,6 +26,9 @@ func ofSystem() []row {
 				{`sum(rate(rounds_wakeups_lost_total[5m]))`, "subscription lost"},
 				{`sum(rate(rounds_claims_total[5m]))`, "looks"},
 			}},
+			{title: "Spans of traces", unit: "cps", about: "Recorded ones that are neither exported nor failed wait, or were dropped because too many waited.", queries: []query{
+				{`sum by (outcome) (rate(rounds_spans_total[5m]))`, "{{outcome}}"},
+			}},
 		}},
 		{"Redis", []panel{
 			{title: "Calls to Redis", unit: "s", about: "How long they took.", queries: []query{
