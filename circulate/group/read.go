@@ -152,7 +152,7 @@ func readBatch(reply []any, l *Lease, head int) (Batch, error) {
 		}
 		of, trace, _ := strings.Cut(string(wire.BytesAt(reply, i+7)), "\n")
 		only, event := strings.CutSuffix(of, "\t")
-		if f.Event, f.Trace = event, trace; only != "" && only != l.Group {
+		if f.Only, f.Event, f.Trace = only, event, trace; only != "" && only != l.Group {
 			batch.Others = append(batch.Others, f.Position)
 			continue
 		}

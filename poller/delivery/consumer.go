@@ -71,6 +71,9 @@ type Consumer struct {
 
 	Log     *slog.Logger // nil: no log; the ring logs outages of Redis, see circulate.Options
 	Metrics *Metrics     // nil: no metrics
+	// Objective is within how long of the third party's time a message should be acknowledged. Later
+	// ones are counted as slow. 0: none are.
+	Objective time.Duration
 	// Spans records deliveries of messages whose checks are recorded, in the same traces. Nil: nothing
 	// is recorded.
 	Spans span.Recorder

@@ -115,7 +115,9 @@ func (s *session) handle(deliveries []Delivery, redisNow, received time.Time, ot
 	if !ok {
 		return nil
 	}
-	return s.settle(deliveries, errs, panicked, others)
+	failed := s.settle(deliveries, errs, panicked, others)
+	s.noteDelays(deliveries, errs, redisNow.Add(time.Since(received)))
+	return failed
 }
 
 // call calls the handler. ok is false if a handler does not return long after its context is done.

@@ -20,6 +20,8 @@ import (
 type Metrics struct {
 	handled       *prometheus.CounterVec
 	latency       *prometheus.HistogramVec
+	delay         *prometheus.HistogramVec
+	slow          *prometheus.CounterVec
 	redisErrors   *prometheus.CounterVec
 	panics        *prometheus.CounterVec
 	takenOver     *prometheus.CounterVec
@@ -48,6 +50,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		handled: counters("handled_total", "Deliveries by outcome: "+strings.Join(outcomes(), ", ")+".", "outcome"),
 		latency: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Subsystem: "delivery", Name: "latency_seconds",
 			Help: "From commit to handler, of first deliveries.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 22)}, []string{"group"}),
+		delay: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "rounds", Name: "detection_delay_seconds",
+			Help: "From the third party's time of a message to its acknowledgement, by group and kind.", Buckets: delayBuckets()}, []string{"group", "kind"}),
+		slow: f.NewCounterVec(prometheus.CounterOpts{Namespace: "rounds", Name: "detection_slow_total",
+			Help: "Messages that were acknowledged later than ROUNDS_DETECTION_OBJECTIVE after the third party's time, by group and kind."}, []string{"group", "kind"}),
 		redisErrors:   counters("redis_errors_total", "Steps that failed, by step.", "step"),
 		panics:        counters("handler_panics_total", "Batches in which the handler panicked."),
 		takenOver:     counters("taken_over_total", "Pending messages taken over from another consumer, or after an unknown outcome."),

@@ -283,7 +283,7 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 		MaxDeliveries: webhook.MaxDeliveries, Backoff: webhook.Backoff, HandlerTimeout: timeout,
 		Grace: max(d.settings.Poller.GracePeriod, time.Nanosecond), // zero must not mean the default
 		Hurry: d.hurry,
-		Log:   d.log, Metrics: d.consumed, Spans: d.spans,
+		Log:   d.log, Metrics: d.consumed, Spans: d.spans, Objective: d.settings.Delivery.Objective,
 	}.Run(ctx)
 }
 

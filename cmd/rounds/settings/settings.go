@@ -148,6 +148,8 @@ type Monitor struct {
 type Delivery struct {
 	WebhooksFile string `env:"ROUNDS_WEBHOOKS_FILE" live:"yes" about:"JSON file with the endpoints to which the role delivery delivers messages"`
 	WebhooksFrom string `env:"ROUNDS_WEBHOOKS_FROM,default=start" oneof:"start now" about:"where a new endpoint begins: start, with the oldest stored message, or now"`
+	// Objective is for alerts.
+	Objective time.Duration `env:"ROUNDS_DETECTION_OBJECTIVE,default=0s" min:"0s" max:"24h" about:"within how long of the third party's time 99 of 100 messages should be acknowledged, for the alerts RoundsDetectionSlow…; longer than the cadences; 0: no such alerts"`
 }
 
 // Keeping says which files that messages carry are kept, how many and how long.

@@ -103,6 +103,13 @@ func ofSystem() []row {
 			{title: "Deliveries", unit: "cps", queries: []query{
 				{`sum by (group, outcome) (rate(rounds_delivery_handled_total[5m]))`, "{{group}} {{outcome}}"},
 			}},
+			{title: "Detection delay by kind", unit: "s", about: "From the third party's time of a message to its acknowledgement, of all groups.", queries: []query{
+				{`histogram_quantile(0.5, sum by (le, kind) (rate(rounds_detection_delay_seconds_bucket[15m])))`, "{{kind}}, p50"},
+				{`histogram_quantile(0.99, sum by (le, kind) (rate(rounds_detection_delay_seconds_bucket[15m])))`, "{{kind}}, p99"},
+			}},
+			{title: "Slower than the objective", unit: "percentunit", about: "The part of the messages that were acknowledged later than ROUNDS_DETECTION_OBJECTIVE. One in a hundred is the objective.", queries: []query{
+				{`sum by (group) (rate(rounds_detection_slow_total[1h])) / sum by (group) (rate(rounds_detection_delay_seconds_count[1h]))`, "{{group}}"},
+			}},
 			{title: "From commit to handler, p99", unit: "s", queries: []query{
 				{`histogram_quantile(0.99, sum by (le, group) (rate(rounds_delivery_latency_seconds_bucket[5m])))`, "{{group}}"},
 			}},
