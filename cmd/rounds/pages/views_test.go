@@ -110,7 +110,7 @@ func TestViewsAreSavedAndRemoved(t *testing.T) {
 func TestWhatIsSavedIsKnown(t *testing.T) {
 	query := url.Values{"sort": {"due"}, "col": {"kind"}}
 	for _, name := range filterNames {
-		query[name] = []string{map[string]string{"state": "failing", "label": "a=b", "since": "1h"}[name]}
+		query[name] = []string{map[string]string{"state": "failing", "label": "a=b", "since": "1h", "until": "2h"}[name]}
 		if query[name][0] == "" {
 			query[name] = []string{"x"}
 		}
