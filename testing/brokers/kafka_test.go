@@ -37,7 +37,11 @@ import (
 	"github.com/rounds-dev/rounds/testing/sinktest"
 )
 
-const topic = "rounds-messages"
+const (
+	topic         = "rounds-messages"
+	positions     = "rounds-positions"
+	withPositions = `,"positions":"` + positions + `"`
+)
 
 // cluster is a topic of Kafka for the suite.
 type cluster struct {
@@ -47,18 +51,30 @@ type cluster struct {
 	last  *wire
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(processes.Apart(m, "TestKafka")) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestKafka"))
+}
 
 func newCluster(t testing.TB, options ...kfake.Opt) *cluster {
 	c := &cluster{}
 	var err error
-	c.Cluster, err = kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(2), kfake.SeedTopics(3, topic), kfake.ListenFn(c.listen)}, options...)...)
+	c.Cluster, err = kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(2), kfake.SeedTopics(3, topic, positions), kfake.ListenFn(c.listen)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	c.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if slices.Contains(changing, kmsg.Key(r.Key())) && c.last.request() {
+			return nil, errCut, true
+		}
+		return nil, nil, false
+	})
 	return c
 }
+
+// changing are the requests that change something at the brokers. A process dies before or behind one.
+var changing = []kmsg.Key{kmsg.Produce, kmsg.InitProducerID, kmsg.AddPartitionsToTxn, kmsg.EndTxn}
 
 // open returns the sink of an endpoint.
 func open(t testing.TB, of sink.Type, fields string) delivery.Sink {
@@ -78,7 +94,7 @@ func open(t testing.TB, of sink.Type, fields string) delivery.Sink {
 func (c *cluster) Open(t testing.TB) delivery.Sink { return c.open(t, `,"topic":"`+topic+`"`) }
 
 func (c *cluster) open(t testing.TB, fields string) delivery.Sink {
-	c.last = &wire{by: c.dial, steps: -1, open: make(map[*cable]bool)}
+	c.last = &wire{by: c.dial, steps: -1, whole: true, open: make(map[*cable]bool)}
 	brokers, _ := json.Marshal(c.ListenAddrs())
 	return open(t, kafka.Type{
 		Namespace: sinktest.Namespace, Log: faketime.Log(t), Dial: c.last.dial,
@@ -112,7 +128,7 @@ func (c *cluster) client(t testing.TB, options ...kgo.Opt) *kgo.Client {
 // records reads a topic to its end.
 func (c *cluster) records(t testing.TB, of string) (all []*kgo.Record) {
 	ctx := context.WithoutCancel(t.Context())
-	reading := c.client(t, kgo.ConsumeTopics(of), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	reading := c.client(t, kgo.ConsumeTopics(of), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	defer reading.Close()
 	ends, err := kadm.NewClient(reading).ListCommittedOffsets(ctx, of)
 	if err != nil || ends.Error() != nil {
@@ -174,7 +190,7 @@ func again(t *testing.T, to delivery.Sink, batch []delivery.Delivery, between fu
 		var left []delivery.Delivery
 		for i, err := range to.Handle(t.Context(), batch) {
 			var later *delivery.Later
-			if err != nil && !errors.As(err, &later) {
+			if err != nil && !errors.As(err, &later) && !errors.Is(err, delivery.ErrHeld) {
 				t.Fatal(err)
 			}
 			if err != nil {
@@ -213,11 +229,18 @@ func (c *cluster) expect(t *testing.T, want []delivery.Delivery) {
 
 // A process that lives makes no second record, wherever the network breaks for a minute, and whatever answer is lost.
 func TestKafkaDoublesNothingWhileItLives(t *testing.T) {
+	for name, extra := range map[string]string{"idempotent": "", "transactions": withPositions} {
+		t.Run(name, func(t *testing.T) { doublesNothing(t, extra) })
+	}
+}
+
+func doublesNothing(t *testing.T, extra string) {
 	cut := 0
 	for n := range 200 {
 		whole := false
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t)
+			c.extra = extra
 			to := c.Open(t)
 			c.last.frail, c.last.steps = true, n
 			batch := sinktest.Messages(6, "a", "b", "c")
@@ -238,13 +261,39 @@ func TestKafkaDoublesNothingWhileItLives(t *testing.T) {
 			t.Fatalf("the network broke at step %d", n)
 		}
 		if whole {
-			if cut < 5 {
+			if cut < 4 {
 				t.Errorf("only %d times a message had to wait", cut)
 			}
 			return
 		}
 	}
 	t.Error("there are too many steps")
+}
+
+// A process that has lost its shard is refused, and what its successor has stored is not stored again.
+func TestKafkaRefusesWhoLostTheShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.extra = withPositions
+		all := sinktest.Messages(4, "a", "b")
+		old, next := c.Open(t), c.Open(t)
+		again(t, old, all[:2], func() {})
+		again(t, next, all[:6], func() {})
+		if tries := again(t, old, all[2:], func() {}); tries < 2 {
+			t.Error("who lost the shard writes on")
+		}
+		other := sinktest.Messages(1, "c") // of another shard
+		other[0].Shard = 1
+		if tries := again(t, next, other, func() {}); tries > 1 {
+			t.Error("a shard refuses another")
+		}
+		for _, s := range []delivery.Sink{old, next} {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		c.expect(t, append(all, other...))
+	})
 }
 
 // Partitions move from broker to broker while messages come, and a broker goes.

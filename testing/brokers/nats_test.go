@@ -236,4 +236,6 @@ func TestNATS(t *testing.T) {
 func BenchmarkHandleNATS(b *testing.B) { handled(b, newStream(b, startNATS(b, "2m")).Open(b)) }
 
 // BenchmarkHandleNATSSynced writes to one that syncs each message.
-func BenchmarkHandleNATSSynced(b *testing.B) { handled(b, newStream(b, startNATS(b, "always")).Open(b)) }
+func BenchmarkHandleNATSSynced(b *testing.B) {
+	handled(b, newStream(b, startNATS(b, "always")).Open(b))
+}

@@ -70,8 +70,8 @@ func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error)
 	}
 }
 
-// wire is the network between a process and the brokers. The process dies before it connects or sends, or before it
-// reads what has arrived.
+// wire is the network between a process and the brokers. By default the process dies before it connects or sends, or
+// before it reads what has arrived. Who sees whole requests calls request instead: then it dies before or behind one.
 type wire struct {
 	by func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -80,6 +80,7 @@ type wire struct {
 	dead  bool
 	away  bool
 	frail bool // it does not die, but is cut off from the brokers
+	whole bool // steps are requests
 	open  map[*cable]bool
 }
 
@@ -89,14 +90,40 @@ func (w *wire) step() error {
 	if w.dead || w.away {
 		return errCut
 	}
+	if w.whole {
+		return nil
+	}
 	if w.steps == 0 {
-		w.dead, w.away = !w.frail, w.frail
-		w.steps--
-		w.cut()
+		w.end()
 		return errCut
 	}
 	w.steps--
 	return nil
+}
+
+// request counts two steps of a request that has arrived. It reports whether it is lost. Otherwise it is carried out,
+// though its sender may be dead when it is answered.
+func (w *wire) request() (lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.dead || w.away:
+		return true
+	case w.steps == 0:
+		w.end()
+		return true
+	case w.steps == 1:
+		w.end()
+	case w.steps > 1:
+		w.steps -= 2
+	}
+	return false
+}
+
+// end ends the process, or cuts it off.
+func (w *wire) end() {
+	w.dead, w.away, w.steps = !w.frail, w.frail, -1
+	w.cut()
 }
 
 // cut closes all connections, as the system does for a dead process.

@@ -113,10 +113,20 @@ func (c config) Try(ctx context.Context) error {
 		return broker.Reason(err)
 	}
 	defer client.Close()
-	if err := c.look(ctx, client, c.topic); err != nil {
-		return trouble.reason(err)
+	for _, topic := range c.topics() {
+		if err := c.look(ctx, client, topic); err != nil {
+			return trouble.reason(err)
+		}
 	}
 	return nil
+}
+
+// topics returns the topics that must be there.
+func (c config) topics() []string {
+	if c.positions == "" {
+		return []string{c.topic}
+	}
+	return []string{c.topic, c.positions}
 }
 
 // reason returns what went wrong, without the address, the user and the values.
@@ -141,6 +151,8 @@ func cure(answered *kerr.Error) string {
 		return ": create the topic, or allow the user to see it"
 	case kerr.TopicAuthorizationFailed.Code:
 		return ": allow the user to DESCRIBE and WRITE the topic"
+	case kerr.TransactionalIDAuthorizationFailed.Code:
+		return ": allow the user to WRITE transactional ids that begin with rounds."
 	case kerr.SaslAuthenticationFailed.Code:
 		return ": the user or the password is wrong"
 	case kerr.UnsupportedSaslMechanism.Code, kerr.IllegalSaslState.Code:

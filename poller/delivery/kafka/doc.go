@@ -19,6 +19,19 @@
 // between the record and the acknowledgement: the next process knows nothing of it. Both have the same
 // header id.
 //
+// # Positions
+//
+// With the field positions, records are written in transactions, one for each batch of a shard, and a
+// transaction also has the position that follows: for each account the ids of its last messages (those
+// of its last transaction, and at least 16), as records of another topic, which is compacted. The
+// producer's transactional id is rounds.NAMESPACE.ENDPOINT.SHARD, so a process that has lost the shard
+// is refused. Before a process writes for a shard, the brokers complete or abort what was begun, and it
+// reads the positions; what they have is not written again. So a record is there once for consumers
+// that read what is committed (isolation.level=read_committed), whatever dies when.
+//
+// The positions of a shard are in the partition with its number, modulo their number. A position whose
+// topic is gone, or whose retention has ended, doubles what is delivered again.
+//
 // While the brokers are away, refuse the login, or do not have the topic, messages wait. A message that
 // is larger than the endpoint's max_bytes is a dead letter at once.
 package kafka

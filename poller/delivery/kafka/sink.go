@@ -33,6 +33,8 @@ type Sink struct {
 	client *kgo.Client   // nil: nothing was written yet
 	closed bool
 
+	writers writers // with positions
+
 	mu      sync.Mutex
 	flights map[string]*flight // by sink.Key
 	swept   time.Time
@@ -40,9 +42,24 @@ type Sink struct {
 
 // flight is a record that was given to the client, or whose outcome a message did not get yet.
 type flight struct {
-	done  chan struct{} // closed when the outcome is known
-	err   error
-	ended time.Time
+	done chan struct{} // closed when the outcome is known
+	err  error
+	at   time.Time
+}
+
+// ended waits for the outcome. It reports whether it is known, also if ctx is done.
+func (f *flight) ended(ctx context.Context) bool {
+	select {
+	case <-f.done:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
 }
 
 var _ delivery.Sink = (*Sink)(nil)
@@ -60,8 +77,10 @@ func (s *Sink) Prepare(ctx context.Context) error {
 	if err != nil {
 		return s.later(err)
 	}
-	if err := s.look(ctx, client, s.topic); err != nil {
-		return s.later(err)
+	for _, topic := range s.topics() {
+		if err := s.look(ctx, client, topic); err != nil {
+			return s.later(err)
+		}
 	}
 	return nil
 }
@@ -69,6 +88,9 @@ func (s *Sink) Prepare(ctx context.Context) error {
 // Handle writes the messages, and returns once all replicas in sync have them. A message whose
 // outcome is not known in time is for later.
 func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
+	if s.positions != "" {
+		return s.once(ctx, batch)
+	}
 	ctx, cancel := context.WithTimeout(ctx, broker.Answer)
 	defer cancel()
 	errs := make([]error, len(batch))
@@ -87,16 +109,17 @@ func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 			break
 		}
 	}
+	waits := make(map[string]bool) // accounts
 	for i, f := range flights {
-		if f == nil {
-			continue
-		}
-		select {
-		case <-f.done:
-			errs[i] = f.err
+		switch account := batch[i].Account; {
+		case f == nil:
+		case waits[account]: // its outcome, which may come meanwhile, is for its next delivery
+			errs[i] = delivery.ErrHeld
+		case !f.ended(ctx):
+			errs[i], waits[account] = s.later(ctx.Err()), true
+		default:
+			errs[i], waits[account] = f.err, f.err != nil
 			s.landed(sink.Key(s.Namespace, batch[i]), f)
-		case <-ctx.Done():
-			errs[i] = s.later(ctx.Err())
 		}
 	}
 	return errs
@@ -137,7 +160,7 @@ func (s *Sink) launch(ctx context.Context, client *kgo.Client, key string, recor
 		s.room.Release(size)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if f.ended = time.Now(); err != nil {
+		if f.at = time.Now(); err != nil {
 			f.err = s.later(err)
 			delete(s.flights, key) // it was certainly not written: the next delivery is a new record
 		}
@@ -160,7 +183,7 @@ func (s *Sink) landed(key string, f *flight) {
 	}
 	s.swept = now
 	for key, f := range s.flights {
-		if !f.ended.IsZero() && now.Sub(f.ended) > rememberFor {
+		if !f.at.IsZero() && now.Sub(f.at) > rememberFor {
 			delete(s.flights, key)
 		}
 	}
@@ -193,8 +216,9 @@ func (s *Sink) ready(ctx context.Context) (*kgo.Client, error) {
 // Close closes the connections. What the client still has was not acknowledged.
 func (s *Sink) Close() error {
 	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
 	s.closed = true
+	defer func() { <-s.turn }()
+	s.writers.sweep(0)
 	if s.client != nil {
 		s.client.Close()
 	}

@@ -57,6 +57,9 @@ func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 	if c.topic = r.Text("topic"); c.topic != "" && (!topicPattern.MatchString(c.topic) || c.topic == "." || c.topic == "..") {
 		r.Fault("topic", "must be 1 to 249 of A-Z a-z 0-9 . _ -")
 	}
+	if r.Optional("positions", "a string", &c.positions); c.positions != "" && (!topicPattern.MatchString(c.positions) || c.positions == c.topic) {
+		r.Fault("positions", "must be another topic, of A-Z a-z 0-9 . _ -")
+	}
 	r.Optional("max_bytes", "a whole number of bytes", &c.maxBytes)
 	if c.maxBytes < minMaxBytes || c.maxBytes > maxMaxBytes {
 		r.Fault("max_bytes", "must be 16384 (16 KiB) to 67108864 (64 MiB), and at most max.message.bytes of the topic")
@@ -79,7 +82,7 @@ func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 	default:
 		r.Fault("sasl", "must be "+mechanismPlain+", "+mechanismScram256+" or "+mechanismScram512)
 	}
-	r.Known(sink.Names(append([]string{"brokers", "topic", "max_bytes", "sasl", "user", "password"}, broker.Fields()...)...)...)
+	r.Known(sink.Names(append([]string{"brokers", "topic", "positions", "max_bytes", "sasl", "user", "password"}, broker.Fields()...)...)...)
 	return c
 }
 
@@ -89,6 +92,7 @@ type config struct {
 	encoding  sink.Encoding
 	servers   broker.Servers
 	topic     string
+	positions string // a topic; empty: no transactions
 	maxBytes  int32
 	mechanism string // of SASL; empty: nobody signs in
 	user      string
