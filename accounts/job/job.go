@@ -89,8 +89,14 @@ func (o *Order) Selector() string {
 	return strings.Join(pairs, " ")
 }
 
-// bulk returns what the order asks of a registry.
+// bulk returns what the order asks of a registry. An order of a later version may select by what this
+// one does not know: without it, more accounts would be selected, or all of them.
 func (o *Order) bulk() (accounts.Bulk, error) {
+	for name := range o.Select {
+		if !slices.Contains(accounts.SelectorFields(), name) {
+			return accounts.Bulk{}, accounts.Faults{{Field: name, Reason: "is no field that selects accounts"}}
+		}
+	}
 	selector, err := accounts.ParseSelector(o.Select)
 	b := accounts.Bulk{Action: o.Action, Selector: selector, All: selector.Empty(), Set: o.Set, Rate: o.Rate}
 	return b, errors.Join(err, b.Validate())

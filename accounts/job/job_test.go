@@ -585,6 +585,7 @@ func TestOrdersAreRefused(t *testing.T) {
 		"priority":     {Action: accounts.SetAll, Set: json.RawMessage(`{"priority":7}`)},
 		"labels.a":     {Action: accounts.SetAll, Set: json.RawMessage(`{"labels":{"a":1}}`)},
 		"state":        {Action: accounts.PauseAll, Select: map[string][]string{"state": {"on"}}},
+		"odd":          {Action: accounts.DeleteAll, Select: map[string][]string{"odd": {"x"}}},
 		"rate":         {Action: accounts.PauseAll, Rate: 3},
 		"id: must hav": {Action: accounts.PauseAll, Select: map[string][]string{"id": {strings.Repeat("x", 9000)}}},
 	} {
