@@ -152,6 +152,7 @@ func (w *world) testPayloads(t *testing.T) {
 	for _, id := range s.ids[len(payloads):] {
 		s.look(t, tab, "/messages?account="+url.QueryEscape(id), false)
 	}
+	s.find(t, tab)
 	s.reflect(t, tab)
 	missing := make(map[string]int)
 	for _, field := range s.wanted {
@@ -188,6 +189,12 @@ func (s *strangers) look(t *testing.T, tab *Tab, path string, measured bool) {
 	if measured {
 		try(t, func() error { return tab.Measure(320, 1280) })
 	}
+	s.judge(t, tab, path)
+}
+
+// judge reports what a payload does on the page that the tab shows.
+func (s *strangers) judge(t *testing.T, tab *Tab, path string) {
+	t.Helper()
 	for _, script := range []string{ranScript, straysScript} {
 		found, err := eval[[]string](tab, script)
 		if err != nil {
@@ -198,6 +205,20 @@ func (s *strangers) look(t *testing.T, tab *Tab, path string, measured bool) {
 		}
 	}
 	sound(t, tab)
+}
+
+// find has the finder find the strangers' accounts, and their errors.
+func (s *strangers) find(t *testing.T, tab *Tab) {
+	t.Helper()
+	try(t, func() error { return tab.Go("/") }, func() error { return tab.control('k') })
+	for _, text := range []string{"<", `"`, "'", "&", "javascript:", "gone"} {
+		try(t,
+			func() error { return tab.fill("#finder-text", text) },
+			func() error {
+				return tab.await(`document.querySelectorAll("#found [role=option]").length > 3 && [...document.querySelectorAll("#found [role=option]")].some((e) => e.dataset.to === "/accounts?" + new URLSearchParams({ part: ` + quoted(text) + ` }))`)
+			})
+		s.judge(t, tab, "the finder of "+text)
+	}
 }
 
 // reflect puts payloads into the parameters of addresses: those that the pages' own forms
