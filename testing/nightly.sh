@@ -197,6 +197,16 @@ signed() {
 	return $bad
 }
 
+# analyzed has a Parquet file read by DuckDB, as npm has it.
+analyzed() {
+	local folder bad=0
+	folder=$(mktemp -d)
+	need node && need npm && npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder" @duckdb/node-api@1.5.6-r.1 &&
+		ROUNDS_TEST_DUCKDB=$folder/node_modules go test -count=1 ./poller/delivery/parquet -run TestDuckDB || bad=1
+	rm -rf "$folder"
+	return $bad
+}
+
 if [ -n "$release" ]; then
 	run "a release, twice" released
 	run "two versions side by side" upgraded
@@ -221,6 +231,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "ten minutes of errors" go run ./testing/soak --for 10m --seed "$seed"
 	run "with the race detector" watched
 	run "files in a bucket of a real S3 server" env -C testing/s3 go test -count=1 -tags night .
+	run "a Parquet file in DuckDB" analyzed
 	run "messages in a real NATS server" env -C testing/brokers go test -count=1 -tags night .
 	run "100,000 files" go run ./testing/bench files
 	run "the Helm chart, as Helm renders it" go run -C testing/kubernetes/helm .

@@ -29,7 +29,7 @@ func TestParquet(t *testing.T) {
 	})
 }
 
-// rows reads the rows of a file as parquet-go has them; testing/brokers reads some with DuckDB by night.
+// rows reads the rows of a file as parquet-go has them; package parquet reads one with DuckDB by night.
 func rows(t testing.TB, path string) (all []sinktest.Stored) {
 	t.Helper()
 	read, err := parquetgo.ReadFile[struct {
