@@ -213,7 +213,7 @@ var stored = []string{"poller/fetch", "poller/checkers/feed"}
 var kinds = []string{
 	"accounts/concern",
 	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap", "poller/checkers/telegram",
-	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/ndjson", "poller/delivery/postgres", "poller/delivery/sink", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
+	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/internal/broker", "poller/delivery/kafka", "poller/delivery/nats", "poller/delivery/ndjson", "poller/delivery/parquet", "poller/delivery/postgres", "poller/delivery/sink", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
 }
 
 // faults are the functions that make a kind's faults.
