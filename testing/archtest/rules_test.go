@@ -148,6 +148,7 @@ var confined = map[string]string{
 	"github.com/minio/minio-go/v7": "poller/files/s3",
 	"golang.org/x/image":           "cmd/rounds/thumbnail",
 	"go.opentelemetry.io":          "cmd/rounds/telemetry",
+	"github.com/expr-lang/expr":    "poller/delivery/sink",
 }
 
 // typesOnly lists packages of which another one may use the types and constants, and nothing

@@ -89,7 +89,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 		Ring: f.ring, Registry: accounts.NewRegistry(f.ring, testKinds{}),
 		Log: slog.New(slog.NewTextHandler(f.logs, nil)), PollInterval: time.Millisecond,
 		JudgeEndpoint: judgeInTests,
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }),
+		Metrics:       http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }),
 	}
 	if change != nil {
 		change(&o)

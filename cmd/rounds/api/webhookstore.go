@@ -50,18 +50,20 @@ type EndpointSecret struct {
 
 // WebhookFields is an endpoint to store: the fields that the file has, and how it begins.
 type WebhookFields struct {
-	Name        string          `json:"name,omitempty" doc:"May only repeat the name."`
-	Type        string          `json:"type,omitempty" default:"webhook" doc:"Which kind of destination it is. Types that write files or have addresses of their own are only declared in the file."`
-	URL         string          `json:"url,omitempty" example:"https://crm.example.com/hook" doc:"Of a webhook: where each message is posted. Addresses that accounts may not reach are refused."`
-	Secrets     []WebhookSecret `json:"secrets,omitempty" doc:"Of a webhook: the signing keys, as names of the service's own secrets, which are bound to its host. Left out: a key is made, stored sealed, and shown in this reply alone."`
-	Kinds       []string        `json:"kinds,omitempty" doc:"The kinds of accounts whose messages it gets; left out: all."`
-	Types       []string        `json:"types,omitempty" doc:"The types of messages that it gets; left out: all."`
-	Events      bool            `json:"events,omitempty" doc:"It also gets what becomes of sends."`
-	Format      string          `json:"format,omitempty" enum:"cloudevents" doc:"cloudevents: as CloudEvents 1.0; left out: as the guide shows."`
-	Ordered     bool            `json:"ordered,omitempty" doc:"Of a webhook: messages of an account wait behind one that fails."`
-	Timeout     string          `json:"timeout,omitempty" example:"15s" doc:"Of a webhook: for one attempt, 1s to 30s."`
-	Concurrency int             `json:"concurrency,omitempty" minimum:"1" maximum:"256" doc:"Of a webhook: attempts at once in a process."`
-	Headers     json.RawMessage `json:"headers,omitempty" doc:"Of a webhook: further headers, each a text or {\"secret\": \"NAME\"}."`
+	Name        string            `json:"name,omitempty" doc:"May only repeat the name."`
+	Type        string            `json:"type,omitempty" default:"webhook" doc:"Which kind of destination it is. Types that write files or have addresses of their own are only declared in the file."`
+	URL         string            `json:"url,omitempty" example:"https://crm.example.com/hook" doc:"Of a webhook: where each message is posted. Addresses that accounts may not reach are refused."`
+	Secrets     []WebhookSecret   `json:"secrets,omitempty" doc:"Of a webhook: the signing keys, as names of the service's own secrets, which are bound to its host. Left out: a key is made, stored sealed, and shown in this reply alone."`
+	Kinds       []string          `json:"kinds,omitempty" doc:"The kinds of accounts whose messages it gets; left out: all."`
+	Types       []string          `json:"types,omitempty" doc:"The types of messages that it gets; left out: all."`
+	Labels      map[string]string `json:"labels,omitempty" doc:"Only messages of accounts that have all of these labels at the time."`
+	When        string            `json:"when,omitempty" example:"kind == \"feed\" && (data?.priority ?? 0) > 3" doc:"A condition in the language of expr-lang, on account, kind, type, id, event, time, labels and data; at most 1000 bytes. A message to which it cannot be applied is a dead letter."`
+	Events      bool              `json:"events,omitempty" doc:"It also gets what becomes of sends."`
+	Format      string            `json:"format,omitempty" enum:"cloudevents,cloudevents-binary" doc:"cloudevents: as CloudEvents 1.0 in JSON; cloudevents-binary: with their attributes as headers; left out: as the guide shows."`
+	Ordered     bool              `json:"ordered,omitempty" doc:"Of a webhook: messages of an account wait behind one that fails."`
+	Timeout     string            `json:"timeout,omitempty" example:"15s" doc:"Of a webhook: for one attempt, 1s to 30s."`
+	Concurrency int               `json:"concurrency,omitempty" minimum:"1" maximum:"256" doc:"Of a webhook: attempts at once in a process."`
+	Headers     json.RawMessage   `json:"headers,omitempty" doc:"Of a webhook: further headers, each a text or {\"secret\": \"NAME\"}."`
 
 	From   string `json:"from,omitempty" enum:"now,start" default:"now" doc:"Where a new endpoint begins: with the next message, or with the oldest stored one. If its group is still there from before, it goes on where the group is."`
 	NewKey bool   `json:"new_key,omitempty" doc:"Of a webhook without secrets: make another signing key in place of the one that was made for it. Messages are signed with it within a few seconds."`
@@ -363,7 +365,7 @@ func storedOf(out *Webhook, e *endpoint.Endpoint, all bool) {
 	}
 	if !all {
 		for name := range fields {
-			if !slices.Contains([]string{"name", "type", "url", "kinds", "types", "events", "format", "ordered", "timeout", "concurrency"}, name) {
+			if !slices.Contains([]string{"name", "type", "url", "kinds", "types", "labels", "when", "events", "format", "ordered", "timeout", "concurrency"}, name) {
 				delete(fields, name)
 			}
 		}

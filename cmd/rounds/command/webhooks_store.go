@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,8 @@ import (
 type webhookFlags struct {
 	url, format, timeout  string
 	kinds, types, secrets []string
+	labels                []string
+	when                  string
 	headers               []string
 	events, ordered       bool
 	concurrency           int
@@ -26,15 +29,18 @@ func (f *webhookFlags) add(env environment, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only messages of accounts of this kind; several may be given, and an empty one means all")
 	flags.StringSliceVar(&f.types, "type", nil, "only messages of this type, such as text; several may be given, and an empty one means all")
+	flags.StringArrayVar(&f.labels, "label", nil, "only messages of accounts with this label, as `NAME=VALUE`; several must all match, and an empty one means any account")
+	flags.StringVar(&f.when, "when", "", "only messages for which this `CONDITION` holds, such as 'kind == \"feed\" && (data?.priority ?? 0) > 3'")
 	flags.BoolVar(&f.events, "events", false, "it also gets what becomes of sends")
 	flags.BoolVar(&f.ordered, "ordered", false, "messages of an account wait behind one that fails")
-	flags.StringVar(&f.format, "format", "", "the form of the messages: cloudevents, or the usual one")
+	flags.StringVar(&f.format, "format", "", "the form of the messages: cloudevents, cloudevents-binary, or the usual one")
 	flags.StringVar(&f.timeout, "timeout", "", "how `LONG` one attempt may take, 1s to 30s")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "attempts at once in a process, 1 to 256")
 	flags.StringSliceVar(&f.secrets, "secret", nil, "sign with this stored secret, by its `NAME` without service.; default: with a key that is made")
 	flags.StringArrayVar(&f.headers, "header", nil, "send this header, as `NAME=VALUE`, or NAME=secret:SECRET")
 	complete(cmd, "kind", completeKinds(env))
-	offer(cmd, "format", "cloudevents")
+	complete(cmd, "label", completeLabels(env))
+	offer(cmd, "format", "cloudevents", "cloudevents-binary")
 }
 
 // set sets the fields of the flags that were given. An empty value removes a field.
@@ -53,6 +59,16 @@ func (f *webhookFlags) set(flags *pflag.FlagSet, fields map[string]any) error {
 		if flags.Changed(flag) {
 			put(list.field, list.values, strings.Join(list.values, "") == "")
 		}
+	}
+	if flags.Changed("label") {
+		labels, err := labelsOf(slices.DeleteFunc(slices.Clone(f.labels), func(pair string) bool { return pair == "" }))
+		if err != nil {
+			return err
+		}
+		put("labels", labels, len(labels) == 0)
+	}
+	if flags.Changed("when") {
+		put("when", f.when, f.when == "")
 	}
 	if flags.Changed("events") {
 		put("events", true, !f.events)
@@ -109,7 +125,8 @@ printed here once. Other secrets must be bound to that host.
 
 What ROUNDS_WEBHOOKS_FILE declares is changed in the file alone.`,
 		Example: `  rounds webhooks add crm https://crm.example.com/hook
-  rounds webhooks add archive https://archive.example.com/in --kind feed,imap --type text --from start`,
+  rounds webhooks add archive https://archive.example.com/in --kind feed,imap --type text --from start
+  rounds webhooks add urgent https://pager.example.com/in --label team=press --when '(data?.priority ?? 0) > 3'`,
 		Args: exactly(2),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
 			fields := map[string]any{"url": args[1]}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rounds-dev/rounds/accounts/access"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
@@ -16,9 +17,10 @@ const (
 
 // endpointForm is the form that adds or changes an endpoint.
 type endpointForm struct {
-	Name, URL, Kinds, Types, Format, From string
-	Events, Ordered, NewKey               bool
-	Revision                              int64
+	Name, URL, Kinds, Types, Labels, When, Format, From string
+
+	Events, Ordered, NewKey bool
+	Revision                int64
 }
 
 // endpointFormOf returns the form as it was sent.
@@ -26,7 +28,7 @@ func endpointFormOf(v *visit) endpointForm {
 	text := func(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
 	revision, _ := strconv.ParseInt(text("revision"), 10, 64) // another text is no revision, and is refused
 	return endpointForm{
-		Name: text("name"), URL: text("url"), Kinds: text("kinds"), Types: text("types"), Format: text("format"), From: text("from"),
+		Name: text("name"), URL: text("url"), Kinds: text("kinds"), Types: text("types"), Labels: text("labels"), When: text("when"), Format: text("format"), From: text("from"),
 		Events: text("events") != "", Ordered: text("ordered") != "", NewKey: text("new_key") != "", Revision: revision,
 	}
 }
@@ -35,12 +37,14 @@ func endpointFormOf(v *visit) endpointForm {
 func formOf(w *api.Webhook) endpointForm {
 	var fields struct {
 		URL, Format     string
+		When            string
+		Labels          access.Labels
 		Kinds, Types    []string
 		Events, Ordered bool
 	}
 	_ = json.Unmarshal(w.Fields, &fields) // of a later version: what cannot be read is left out
 	return endpointForm{
-		Name: w.Name, URL: fields.URL, Kinds: strings.Join(fields.Kinds, ", "), Types: strings.Join(fields.Types, ", "), Format: fields.Format,
+		Name: w.Name, URL: fields.URL, Kinds: strings.Join(fields.Kinds, ", "), Types: strings.Join(fields.Types, ", "), Labels: fields.Labels.String(), When: fields.When, Format: fields.Format,
 		Events: fields.Events, Ordered: fields.Ordered, Revision: w.Revision,
 	}
 }
@@ -51,12 +55,18 @@ func (f *endpointForm) into(fields map[string]any) {
 		return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == '，' || c == ' ' || c == '\n' || c == '\r' })
 	}
 	kinds, types := list(f.Kinds), list(f.Types)
+	labels := make(map[string]string)
+	for pair := range strings.SplitSeq(f.Labels, ",") {
+		if name, value, _ := strings.Cut(strings.TrimSpace(pair), "="); name != "" {
+			labels[name] = value
+		}
+	}
 	for _, field := range []struct {
 		name  string
 		value any
 		given bool
 	}{
-		{"url", f.URL, true}, {"kinds", kinds, len(kinds) > 0}, {"types", types, len(types) > 0}, {"format", f.Format, f.Format != ""},
+		{"url", f.URL, true}, {"kinds", kinds, len(kinds) > 0}, {"types", types, len(types) > 0}, {"labels", labels, len(labels) > 0}, {"when", f.When, f.When != ""}, {"format", f.Format, f.Format != ""},
 		{"events", true, f.Events}, {"ordered", true, f.Ordered}, {"from", f.From, f.From != ""}, {"new_key", true, f.NewKey},
 	} {
 		if field.given {

@@ -50,8 +50,8 @@ func TestEndpointsAreAddedAndChanged(t *testing.T) {
 		path, call, shows, to string
 		status                int
 	}{
-		"do=add&name=crm&url=https%3A%2F%2Fcrm.example%2Fhook&kinds=feed%2C+imap&events=yes&from=start": {addEndpointPath,
-			`PUT /v1/webhooks/crm * {"events":true,"from":"start","kinds":["feed","imap"],"url":"https://crm.example/hook"}`, "whsec_the-key", "", http.StatusCreated},
+		"do=add&name=crm&url=https%3A%2F%2Fcrm.example%2Fhook&kinds=feed%2C+imap&events=yes&from=start&labels=team%3Dpress&when=true": {addEndpointPath,
+			`PUT /v1/webhooks/crm * {"events":true,"from":"start","kinds":["feed","imap"],"labels":{"team":"press"},"url":"https://crm.example/hook","when":"true"}`, "whsec_the-key", "", http.StatusCreated},
 		"do=add&name=crm&url=http%3A%2F%2F10.0.0.7%2F": {addEndpointPath, `PUT /v1/webhooks/crm * {"url":"http://10.0.0.7/"}`, "must not be a private address", "", http.StatusUnprocessableEntity},
 		// What the form does not have stays as it is.
 		"do=change&name=crm&revision=7&url=https%3A%2F%2Fcrm.example%2Fv2&new_key=yes": {changeEndpointPath,

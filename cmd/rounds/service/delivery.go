@@ -264,11 +264,11 @@ func (d *deliverer) deliver(ctx context.Context, to *delivering) error {
 	control := &delivery.Control{}
 	var handler delivery.Sink
 	if hook, ok := to.sink.(*webhook.Sink); ok {
-		handler = hook.Behind(to.endpoint.Filter)
+		handler = hook.Behind(to.endpoint.Filter.By(d.labels))
 		d.remote.Add(hook, control, webhook.MaxDeliveries)
 		defer d.remote.Remove(hook)
 	} else {
-		guard := sink.NewGuard(to.sink, to.endpoint.Filter, func(o sink.Outcome) { d.delivered.Count(to.endpoint.Name, o) })
+		guard := sink.NewGuard(to.sink, to.endpoint.Filter.By(d.labels), func(o sink.Outcome) { d.delivered.Count(to.endpoint.Name, o) })
 		handler = guard
 		defer d.remote.AddOther(to.endpoint, guard, control, webhook.MaxDeliveries)()
 	}

@@ -2,13 +2,16 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/accounts/secret"
+	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 )
@@ -17,6 +20,8 @@ const (
 	storedEvery  = 2 * time.Second // between two looks whether stored endpoints have changed
 	storedAnew   = time.Minute     // after which they are read anew, whatever their revision
 	storedWithin = 10 * time.Second
+
+	labelsAtOnce = 100 // accounts whose labels are asked for at once
 )
 
 // follow takes the stored endpoints as they change, until ctx is done. While Redis is away, the
@@ -176,4 +181,34 @@ func readStored(types sink.Types, stored *endpoint.Endpoint) (sink.Endpoint, err
 		err = errors.New("name: is not the one under which it is stored")
 	}
 	return e, err
+}
+
+// labels returns the labels that the accounts of messages have now: one question for each shard that has
+// some of them, which is one.
+func (d *deliverer) labels(ctx context.Context, batch []delivery.Delivery) (map[string]map[string]string, error) {
+	ids := make(map[int][]string)
+	known := make(map[string]map[string]string)
+	for i := range batch {
+		id := batch[i].Account
+		if _, asked := known[id]; !asked {
+			known[id] = nil
+			shard := d.ring.ShardOf(id)
+			ids[shard] = append(ids[shard], id)
+		}
+	}
+	for shard, all := range ids {
+		for part := range slices.Chunk(all, labelsAtOnce) {
+			views, _, err := d.ring.LookBrief(ctx, shard, part)
+			if err != nil {
+				return nil, err
+			}
+			for _, v := range views {
+				var record struct{ Labels map[string]string }
+				if json.Unmarshal(v.Record, &record) == nil { // one that cannot be read has no labels that anybody knows
+					known[v.ID] = record.Labels
+				}
+			}
+		}
+	}
+	return known, nil
 }

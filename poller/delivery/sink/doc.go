@@ -20,4 +20,13 @@
 //
 //	{"specversion":"1.0","id":"msg_…","source":"/rounds/NAMESPACE","type":"dev.rounds.message.found",
 //	  "subject":"ACCOUNT","time":"2026-03-01T12:00:00Z","datacontenttype":"application/json","data":{…}}
+//
+// With cloudevents-binary, which only webhooks have, the body is the data alone, and the other members
+// are the headers ce-specversion, ce-id, ce-source, ce-type, ce-subject and ce-time.
+//
+// # Filters
+//
+// An endpoint gets the messages for which all its conditions hold: kinds, types, labels of the account
+// as they are now, and when, an [Expression]. While labels are unknown, messages wait. A message to which
+// the expression cannot be applied is a dead letter.
 package sink

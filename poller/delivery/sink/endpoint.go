@@ -7,7 +7,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rounds-dev/rounds/accounts/strict"
@@ -78,7 +77,9 @@ type Addable interface {
 }
 
 // common are the fields that endpoints of all types have.
-func common() []string { return []string{"name", "type", "kinds", "types", "events", "format"} }
+func common() []string {
+	return []string{"name", "type", "kinds", "types", "labels", "when", "events", "format"}
+}
 
 // Names returns the names of fields that an endpoint of a type may have, for Reader.Known.
 func Names(own ...string) []string { return append(common()[:2:2], append(own, common()[2:]...)...) }
@@ -214,8 +215,11 @@ func (t Types) read(r *strict.Reader, e *Endpoint) {
 	case !namePattern.MatchString(e.Name):
 		r.Fault("name", "must be 1 to 56 of a-z 0-9 _ -")
 	}
-	if e.Format != Plain && e.Format != CloudEvents {
-		r.Fault("format", "must be "+string(CloudEvents)+", or left out")
+	switch {
+	case e.Format == CloudEventsBinary && e.Type != DefaultType:
+		r.Fault("format", "must be "+string(CloudEvents)+", or left out: only webhooks have headers")
+	case e.Format != Plain && e.Format != CloudEvents && e.Format != CloudEventsBinary:
+		r.Fault("format", "must be "+string(CloudEvents)+" or "+string(CloudEventsBinary)+", or left out")
 	}
 	of, ok := t.of(e.Type)
 	if !ok {
@@ -225,36 +229,3 @@ func (t Types) read(r *strict.Reader, e *Endpoint) {
 	e.Config = of.Read(*e, r)
 	r.Unknown()
 }
-
-// maxChoices is the most kinds, types or labels of a filter.
-const maxChoices = 64
-
-// Filter says which messages an endpoint gets. A filter without any condition lets all pass. The
-// conditions for kinds apply to events as well.
-type Filter struct {
-	Kinds []string // the kinds of accounts; none: all
-	Types []string // the types of messages, such as text; none: all
-}
-
-func (f *Filter) read(r *strict.Reader) {
-	r.Optional("kinds", "a list of strings", &f.Kinds)
-	r.Optional("types", "a list of strings", &f.Types)
-	for _, list := range []struct {
-		name   string
-		values []string
-	}{{"kinds", f.Kinds}, {"types", f.Types}} {
-		if len(list.values) > maxChoices {
-			r.Fault(list.name, "must be at most "+strconv.Itoa(maxChoices))
-		}
-		if slices.Contains(list.values, "") {
-			r.Fault(list.name, "must not have an empty one")
-		}
-	}
-}
-
-// Passes reports whether the endpoint gets a message or event.
-func (f Filter) Passes(d *delivery.Delivery) bool {
-	return has(f.Kinds, d.Kind) && (d.Event || has(f.Types, d.Message.Type))
-}
-
-func has(list []string, one string) bool { return len(list) == 0 || slices.Contains(list, one) }

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,18 +75,25 @@ func (g *Guard) Last() Last {
 func (g *Guard) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	var places []int
 	var wanted []delivery.Delivery
-	for i := range batch {
-		if g.filter.Passes(&batch[i]) {
+	errs := make([]error, len(batch))
+	for i, v := range g.filter.judge(ctx, batch) {
+		switch {
+		case v.err != nil:
+			errs[i] = v.err
+			g.note(v.err)
+		case v.passes:
 			places, wanted = append(places, i), append(wanted, batch[i])
-		} else {
+		default:
 			g.count(Filtered)
 		}
 	}
 	if len(wanted) == 0 {
+		if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+			return errs
+		}
 		return nil
 	}
 	answered := g.Sink.Handle(ctx, wanted)
-	errs := make([]error, len(batch))
 	for k, i := range places {
 		switch len(answered) {
 		case 0:

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
@@ -23,6 +25,8 @@ type Format string
 const (
 	Plain       Format = ""
 	CloudEvents Format = "cloudevents"
+	// CloudEventsBinary is for webhooks alone: the attributes of the event are headers.
+	CloudEventsBinary Format = "cloudevents-binary"
 )
 
 // ContentType is the payload's media type.
@@ -84,23 +88,13 @@ type Encoding struct {
 // Encode returns the payload of a message or an event, on one line without its end. It fails if the
 // data is not JSON.
 func (e Encoding) Encode(d delivery.Delivery, files []File) ([]byte, error) {
-	p := payload{Type: d.Message.Type, Timestamp: d.Message.Time.UTC(), Data: d.Message.Data}
-	if !d.Event {
-		data := found{Account: d.Account, Kind: d.Kind, ID: d.Message.ID, Type: d.Message.Type, Data: d.Message.Data, Handle: d.Handle, Files: files}
-		if d.Message.Time.IsZero() {
-			p.Timestamp = foundAt(d.Position)
-		} else {
-			data.Time = &p.Timestamp
-		}
-		p.Type, p.Data = messageType, data
-	}
+	p := payloadOf(d, files)
 	var value any = p
 	switch key := Key(e.Namespace, d); {
 	case e.Format == CloudEvents:
-		value = cloudEvent{
-			SpecVersion: "1.0", ID: key, Source: "/rounds/" + e.Namespace, Type: "dev.rounds." + p.Type,
-			Subject: d.Account, Time: p.Timestamp, ContentType: "application/json", Traceparent: traced(d.Trace), Data: p.Data,
-		}
+		value = e.event(key, d, p)
+	case e.Format == CloudEventsBinary:
+		value = p.Data
 	case !e.Keyless:
 		p.ID = key
 		value = p
@@ -120,6 +114,65 @@ func traced(traceparent string) string {
 		return ""
 	}
 	return traceparent
+}
+
+// payloadOf returns the payload of a message or an event, without an id.
+func payloadOf(d delivery.Delivery, files []File) payload {
+	p := payload{Type: d.Message.Type, Timestamp: d.Message.Time.UTC(), Data: d.Message.Data}
+	if !d.Event {
+		data := found{Account: d.Account, Kind: d.Kind, ID: d.Message.ID, Type: d.Message.Type, Data: d.Message.Data, Handle: d.Handle, Files: files}
+		if d.Message.Time.IsZero() {
+			p.Timestamp = foundAt(d.Position)
+		} else {
+			data.Time = &p.Timestamp
+		}
+		p.Type, p.Data = messageType, data
+	}
+	return p
+}
+
+// event returns a payload as a CloudEvent.
+func (e Encoding) event(key string, d delivery.Delivery, p payload) cloudEvent {
+	return cloudEvent{
+		SpecVersion: "1.0", ID: key, Source: "/rounds/" + e.Namespace, Type: "dev.rounds." + p.Type,
+		Subject: d.Account, Time: p.Timestamp, ContentType: "application/json", Traceparent: traced(d.Trace), Data: p.Data,
+	}
+}
+
+// Header returns the headers of a payload in the format cloudevents-binary, by the HTTP protocol binding
+// of CloudEvents (https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md,
+// 3.1): the event's attributes, percent-encoded where a header could not have them. Other formats have
+// none.
+func (e Encoding) Header(d delivery.Delivery) map[string]string {
+	if e.Format != CloudEventsBinary {
+		return nil
+	}
+	event := e.event(Key(e.Namespace, d), d, payloadOf(d, nil))
+	header := map[string]string{
+		"ce-specversion": event.SpecVersion, "ce-id": event.ID, "ce-source": encoded(event.Source), "ce-type": encoded(event.Type),
+		"ce-time": event.Time.Format(time.RFC3339Nano),
+	}
+	if event.Subject != "" {
+		header["ce-subject"] = encoded(event.Subject)
+	}
+	if event.Traceparent != "" {
+		header["ce-traceparent"] = event.Traceparent
+	}
+	return header
+}
+
+// encoded percent-encodes what the binding says: everything but printable ASCII, and also space, the
+// double quote and the percent sign.
+func encoded(text string) string {
+	var out strings.Builder
+	for _, b := range []byte(text) {
+		if b <= ' ' || b >= 0x7f || b == '"' || b == '%' {
+			fmt.Fprintf(&out, "%%%02X", b)
+		} else {
+			out.WriteByte(b)
+		}
+	}
+	return out.String()
 }
 
 // foundAt returns when a message was written to its stream, by Redis' clock.

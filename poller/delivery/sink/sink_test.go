@@ -111,9 +111,14 @@ func TestFilter(t *testing.T) {
 		{sink.Filter{Types: []string{"image"}}, found("1", "feed", "text"), false},
 		{sink.Filter{Types: []string{"image"}}, event, true},
 		{sink.Filter{Kinds: []string{"imap"}}, event, false},
+		{sink.Filter{Labels: map[string]string{"team": "press"}}, event, true},
+		{sink.Filter{Labels: map[string]string{"team": "press", "desk": ""}}, found("1", "feed", "text"), false},
+		{sink.Filter{When: condition(t, `labels.team == "press" && kind in ["feed", "imap"] && not event`)}, found("1", "feed", "text"), true},
+		{sink.Filter{When: condition(t, `event and type startsWith "send."`)}, event, true},
+		{sink.Filter{Types: []string{"image"}, When: condition(t, `true`)}, found("1", "feed", "text"), false},
 	} {
-		if got := c.filter.Passes(&c.of); got != c.want {
-			t.Errorf("%+v of %+v: %t", c.filter, c.of, got)
+		if got, err := c.filter.Passes(&c.of, map[string]string{"team": "press"}); got != c.want || err != nil {
+			t.Errorf("%+v of %+v: %t, %v", c.filter, c.of, got, err)
 		}
 	}
 }

@@ -48,17 +48,18 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 			return s.failure(Unready, recheck, errors.New("the links to its files cannot be made: Redis is away"))
 		}
 	}
-	body, err := sink.Encoding{Namespace: s.options.Namespace, Format: s.endpoint.Format, Keyless: true}.Encode(d, files)
+	encoding := sink.Encoding{Namespace: s.options.Namespace, Format: s.endpoint.Format, Keyless: true}
+	body, err := encoding.Encode(d, files)
 	if err != nil {
 		return s.failure(Unusable, 0, errors.New("the message is not JSON"))
 	}
-	id := sink.Key(s.options.Namespace, d)
+	id, about := sink.Key(s.options.Namespace, d), encoding.Header(d)
 	var counted *Error
 	for n := range attempts {
 		if n > 0 && !sleep(t.ctx, backoff(n)) {
 			break
 		}
-		failed = s.attempt(ctx, t, id, d.Trace, body)
+		failed = s.attempt(ctx, t, id, d.Trace, body, about)
 		if failed == nil {
 			return nil
 		}
@@ -89,7 +90,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 }
 
 // attempt sends a message if the gate admits it.
-func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body []byte) *Error {
+func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body []byte, about map[string]string) *Error {
 	if err := s.gate.enter(t.ctx); err != nil {
 		if ctx.Err() != nil {
 			return s.failure(Canceled, 0, ctx.Err())
@@ -103,7 +104,7 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body 
 	if wait := s.gate.wait(); wait > 0 {
 		return s.failure(Deferred, wait, s.record.trouble("the endpoint fails, or asked for a pause"))
 	}
-	header, err := t.signer.sign(id, time.Now(), body)
+	header, err := t.signer.sign(id, time.Now(), body, about)
 	if err != nil {
 		return s.failure(Unready, recheck, err)
 	}

@@ -78,9 +78,12 @@ func Misplaced(ctx context.Context, endpoints []Endpoint, source secrets.Source)
 	return errors.Join(errs...)
 }
 
-// sign returns the header of an attempt made now.
-func (s *signer) sign(id string, now time.Time, body []byte) (http.Header, error) {
+// sign returns the header of an attempt made now. about are further headers.
+func (s *signer) sign(id string, now time.Time, body []byte, about map[string]string) (http.Header, error) {
 	header := s.header.Clone()
+	for name, value := range about {
+		header.Set(name, value)
+	}
 	header.Set("Content-Type", s.kind)
 	if err := fetch.Sign(header, id, now, body, s.keys...); err != nil {
 		return nil, errKey

@@ -36,11 +36,12 @@ func (s *Sink) test(ctx context.Context, id string, now time.Time) (failed *Erro
 		return s.failure(Unusable, 0, fmt.Errorf("the test event: %w", err)), 0
 	}
 	d := delivery.Delivery{Found: circulate.Found{Event: true, Message: circulate.Message{ID: id, Type: TestType, Time: now, Data: data}}}
-	body, err := sink.Encoding{Namespace: s.options.Namespace, Format: s.endpoint.Format, Keyless: true}.Encode(d, nil)
+	encoding := sink.Encoding{Namespace: s.options.Namespace, Format: s.endpoint.Format, Keyless: true}
+	body, err := encoding.Encode(d, nil)
 	if err != nil {
 		return s.failure(Unusable, 0, fmt.Errorf("the test event: %w", err)), 0
 	}
-	header, err := signer.sign(sink.Key(s.options.Namespace, d), time.Now(), body)
+	header, err := signer.sign(sink.Key(s.options.Namespace, d), time.Now(), body, encoding.Header(d))
 	if err != nil {
 		return s.failure(Unready, 0, err), 0
 	}
