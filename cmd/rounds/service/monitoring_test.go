@@ -273,6 +273,9 @@ func TestAlertsSeeTheFirstEvent(t *testing.T) {
 		"rounds_redis_errors_total":     "steps; the alert is about many in a row",
 
 		"rounds_delivery_redis_errors_total": "steps; the alert is about many in a row",
+
+		"rounds_detection_slow_total":          "groups and kinds; the alerts are about shares of all messages",
+		"rounds_detection_delay_seconds_count": "groups and kinds; the alerts are about shares of all messages",
 	}
 	watched := regexp.MustCompile(`(?:increase|rate)\((\w+)(?:\{([^}]*)\})?\[`).FindAllStringSubmatch(deployment(t, "monitoring/alerts.yaml"), -1)
 	if len(watched) < 10 {
