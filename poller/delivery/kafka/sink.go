@@ -134,9 +134,13 @@ func (s *Sink) record(d delivery.Delivery) (*kgo.Record, error) {
 	if len(value)+len(d.Account)+overhead > int(s.maxBytes) {
 		return nil, &delivery.Dead{Err: broker.Plain("kafka: the message is larger than max_bytes of the endpoint")}
 	}
-	return &kgo.Record{Topic: s.topic, Key: []byte(d.Account), Value: value, Headers: []kgo.RecordHeader{
+	headers := []kgo.RecordHeader{
 		{Key: "id", Value: []byte(sink.Key(s.Namespace, d))}, {Key: "content-type", Value: []byte(s.encoding.Format.ContentType())},
-	}}, nil
+	}
+	if trace := sink.Traceparent(d); trace != "" {
+		headers = append(headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(trace)})
+	}
+	return &kgo.Record{Topic: s.topic, Key: []byte(d.Account), Value: value, Headers: headers}, nil
 }
 
 // launch gives a record to the client, unless one of the same message is already with it, or its

@@ -89,3 +89,26 @@ func TestSecretsGoWhereTheyMay(t *testing.T) {
 		}
 	}
 }
+
+// A record tells the trace of a message that is traced.
+func TestARecordTellsItsTrace(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	s := &Sink{config: config{topic: "t", maxBytes: 1 << 20}}
+	for in, want := range map[string]string{trace: trace, "": "", "nonsense": ""} {
+		d := delivery.Delivery{}
+		d.Account, d.Trace = "a", in
+		r, err := s.record(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, h := range r.Headers {
+			if h.Key == "traceparent" {
+				got = string(h.Value)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: told %q", in, got)
+		}
+	}
+}

@@ -124,11 +124,15 @@ func (s *Sink) store(ctx context.Context, to *connection, d delivery.Delivery) e
 	if err != nil {
 		return &delivery.Dead{Err: broker.Plain("nats: the message is not JSON")}
 	}
+	header := nats.Header{"Content-Type": {s.encoding.Format.ContentType()}}
+	if trace := sink.Traceparent(d); trace != "" {
+		header["traceparent"] = []string{trace} // servers and other clients compare it as it is
+	}
 	ctx, cancel := context.WithTimeout(ctx, broker.Answer)
 	defer cancel()
 	ctx, cancel = to.while(ctx)
 	defer cancel()
-	_, err = to.stream.PublishMsg(ctx, &nats.Msg{Subject: s.subject, Data: data, Header: nats.Header{"Content-Type": {s.encoding.Format.ContentType()}}},
+	_, err = to.stream.PublishMsg(ctx, &nats.Msg{Subject: s.subject, Data: data, Header: header},
 		jetstream.WithMsgID(sink.Key(s.Namespace, d)), jetstream.WithExpectStream(s.stream))
 	switch {
 	case err == nil:

@@ -108,12 +108,13 @@ func (e Encoding) Encode(d delivery.Delivery, files []File) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
-// traced returns a traceparent whose trace is recorded, or "".
-func traced(traceparent string) string {
-	if !span.Valid(traceparent) {
+// Traceparent returns the traceparent (https://www.w3.org/TR/trace-context/) that goes with a message
+// whose trace is recorded, or "".
+func Traceparent(d delivery.Delivery) string {
+	if !span.Valid(d.Trace) {
 		return ""
 	}
-	return traceparent
+	return d.Trace
 }
 
 // payloadOf returns the payload of a message or an event, without an id.
@@ -135,7 +136,7 @@ func payloadOf(d delivery.Delivery, files []File) payload {
 func (e Encoding) event(key string, d delivery.Delivery, p payload) cloudEvent {
 	return cloudEvent{
 		SpecVersion: "1.0", ID: key, Source: "/rounds/" + e.Namespace, Type: "dev.rounds." + p.Type,
-		Subject: d.Account, Time: p.Timestamp, ContentType: "application/json", Traceparent: traced(d.Trace), Data: p.Data,
+		Subject: d.Account, Time: p.Timestamp, ContentType: "application/json", Traceparent: Traceparent(d), Data: p.Data,
 	}
 }
 

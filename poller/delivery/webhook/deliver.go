@@ -59,7 +59,7 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 		if n > 0 && !sleep(t.ctx, backoff(n)) {
 			break
 		}
-		failed = s.attempt(ctx, t, id, d.Trace, body, about)
+		failed = s.attempt(ctx, t, id, sink.Traceparent(d), body, about)
 		if failed == nil {
 			return nil
 		}
@@ -108,7 +108,7 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body 
 	if err != nil {
 		return s.failure(Unready, recheck, err)
 	}
-	if span.Valid(trace) {
+	if trace != "" {
 		header.Set(span.Header, trace) // the call's own span replaces it, if the call is recorded
 	}
 	var failed *Error
