@@ -15,6 +15,7 @@ import (
 	"github.com/elazarl/goproxy"
 	"github.com/things-go/go-socks5"
 
+	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
@@ -92,7 +93,7 @@ func TestWaysLeadThroughRealProxies(t *testing.T) {
 				t.Errorf("by %s, held %v: %q, %v", scheme, held, body, err)
 			}
 			before := requests.Load()
-			if _, err := call(by(scheme+"-wrong"), plain.URL, held); fetch.CheckError(err).Code != string(fetch.CodeProxy) || requests.Load() != before {
+			if _, err := call(by(scheme+"-wrong"), plain.URL, held); fetch.CheckError(err).Code != string(fetch.CodeProxy) || fetch.CheckError(err).Scope != poller.ScopeWay || requests.Load() != before {
 				t.Errorf("by %s with a wrong password, held %v: %v", scheme, held, err)
 			}
 		}
@@ -117,7 +118,7 @@ func TestWaysLeadThroughRealProxies(t *testing.T) {
 	client.Close()
 	before := requests.Load()
 	for scheme := range at {
-		if _, err := call(by(scheme), plain.URL, true); fetch.CheckError(err).Code != string(fetch.CodeProxy) {
+		if _, err := call(by(scheme), plain.URL, true); fetch.CheckError(err).Code != string(fetch.CodeProxy) || fetch.CheckError(err).Scope != poller.ScopeWay {
 			t.Errorf("by %s, which is gone: %v", scheme, err)
 		}
 	}
