@@ -19,6 +19,8 @@ const (
 	ReportEvery = 15 * time.Second
 	reportLives = 4 * ReportEvery
 
+	maxAttempts = 2 << 20 // bytes of all attempts of a process
+
 	ordersKept    = 1000 // about
 	ordersLive    = time.Hour
 	ordersRead    = 256 // at once
@@ -34,13 +36,14 @@ const (
 // Nothing in it decides where a message is. A report that is lost, late or from a dead
 // process misleads a reader for at most a minute. A lost order changes nothing.
 type Endpoints struct {
-	place  // of the reports: reporters ZSET, reports HASH; see wire.Presence
-	orders stream
+	place          // of the reports: reporters ZSET, reports HASH; see wire.Presence
+	attempts place // the same of attempts: attempters ZSET, attempts HASH
+	orders   stream
 }
 
 // Endpoints returns the reports and orders.
 func (d Documents) Endpoints() Endpoints {
-	return Endpoints{d.place("webhooks", "reporters", "zset", "reports", "hash"), stream{d.place("webhooks", "orders", "stream")}}
+	return Endpoints{d.place("webhooks", "reporters", "zset", "reports", "hash"), d.place("webhooks", "attempters", "zset", "attempts", "hash"), stream{d.place("webhooks", "orders", "stream")}}
 }
 
 // Report is the state of an endpoint, as one process sees it. Its times are by Redis'
@@ -137,6 +140,59 @@ func (e Endpoints) Reports(ctx context.Context) (map[string][]Report, time.Time,
 		}
 	}
 	return all, now, nil
+}
+
+// Attempt is one call of an endpoint, as a process made it. It is stored as JSON. Fields may be added,
+// and an attempt of an older version lacks some.
+type Attempt struct {
+	At      time.Time     `json:"at"`                // when it ended, by Redis' clock
+	Took    time.Duration `json:"took"`              // until the answer's header came, or it failed
+	Account string        `json:"account,omitempty"` // of the message
+	Address string        `json:"address,omitempty"` // the address and port that were connected, of a proxy if there is one; empty: none was
+	Status  int           `json:"status,omitempty"`  // of the answer; 0: there was none
+	Outcome string        `json:"outcome"`
+	Why     string        `json:"why,omitempty"`    // what went wrong; empty: nothing
+	Answer  string        `json:"answer,omitempty"` // the beginning of the answer's body: a stranger's text
+}
+
+// Tried replaces the latest attempts that a process made, by endpoint. They are forgotten about ten
+// minutes after its last call of Tried, and are no longer than maxAttempts.
+func (e Endpoints) Tried(ctx context.Context, process string, attempts map[string][]Attempt) error {
+	text, err := json.Marshal(attempts)
+	if err == nil && len(text) > maxAttempts {
+		err = fmt.Errorf("attempts: must be at most %d bytes, are %d", maxAttempts, len(text))
+	}
+	if err != nil {
+		return fmt.Errorf("report attempts: %w", err)
+	}
+	presence := wire.Presence{Beats: e.attempts.key(0), Reports: e.attempts.key(1)}
+	if _, err := wire.Mending(ctx, e.wire, e.attempts.keys, func() ([]string, error) {
+		return e.wire.Beat(ctx, presence, process, text, reportLives)
+	}); err != nil {
+		return fmt.Errorf("report attempts: %w", err)
+	}
+	return nil
+}
+
+// Attempts returns the latest attempts at an endpoint, of processes that still run or ran minutes ago,
+// in no order. It leaves out unreadable ones, such as a later version's.
+func (e Endpoints) Attempts(ctx context.Context, endpoint string) ([]Attempt, error) {
+	replies, err := e.attempts.do(ctx, "endpoint's attempts", wire.Command{"HGETALL", e.attempts.key(1)})
+	if err != nil {
+		return nil, err
+	}
+	texts, err := redis.StringMap(replies[0], nil)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint's attempts: %w", err)
+	}
+	var all []Attempt
+	for _, text := range texts {
+		var attempts map[string][]Attempt
+		if json.Unmarshal([]byte(text), &attempts) == nil {
+			all = append(all, attempts[endpoint]...)
+		}
+	}
+	return all, nil
 }
 
 // Action is what an order asks for.

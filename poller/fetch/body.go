@@ -61,6 +61,22 @@ func (c *Client) readBody(ctx context.Context, answer *http.Response, most int64
 	return body, nil
 }
 
+// headOf returns up to so many first bytes of an answer's body.
+func headOf(answer *http.Response, most int) []byte {
+	if most <= 0 || answer.Body == http.NoBody {
+		return nil
+	}
+	from := io.Reader(answer.Body)
+	switch codingOf(answer) {
+	case "gzip":
+		from = &unzipped{from: from}
+	case "br", "zstd":
+		return nil // a decoder takes more memory than a few bytes are worth
+	}
+	head, _ := io.ReadAll(io.LimitReader(from, int64(most))) // what came before it broke off
+	return head
+}
+
 // readKnown reads an answer that has stated its length, and refuses a longer one.
 func readKnown(from io.Reader, length int) ([]byte, error) {
 	body := make([]byte, length+1) // one more byte, to see the end

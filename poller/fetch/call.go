@@ -37,6 +37,9 @@ type Call struct {
 	// NoBody says that the caller wants only status and header. A little of the body is read, so that
 	// the connection can be used again, and it does not matter how that ends.
 	NoBody bool
+	// Head is how many bytes of the body a call with NoBody returns all the same, or fewer if it breaks
+	// off. Only bodies that are not compressed, or by gzip, are returned.
+	Head int
 	// Held says that the third party may hold the answer back until something comes. Such a call takes
 	// little memory while it waits. It follows no redirect.
 	Held bool
@@ -49,7 +52,7 @@ type Call struct {
 type Response struct {
 	Status int
 	Header http.Header
-	// Body is whole if the status is 2xx, and is otherwise cut after 64 KiB.
+	// Body is whole if the status is 2xx, and is otherwise cut after 64 KiB, or after Call.Head.
 	Body []byte
 	// URL is the address that answered, after all redirects, without a fragment. It may hold secrets,
 	// as the call's URL may.
@@ -186,8 +189,9 @@ func (c *Client) do(e *exchange, call Call) (*Response, error) {
 	}
 	defer answer.Body.Close()
 	if call.NoBody {
+		head := headOf(answer, call.Head)
 		_, _ = io.CopyN(io.Discard, answer.Body, errorBody)
-		return &Response{Status: answer.StatusCode, Header: answer.Header, URL: addressOf(answer), Moved: e.moved.to}, nil
+		return &Response{Status: answer.StatusCode, Header: answer.Header, Body: head, URL: addressOf(answer), Moved: e.moved.to}, nil
 	}
 	body, err := c.readBody(e.Context, answer, cmp.Or(call.MaxBody, defaultMaxBody))
 	if err != nil {

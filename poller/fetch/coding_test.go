@@ -224,3 +224,25 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
+
+// A call that wants no body returns the head of one that is plain or packed by gzip, and reads none
+// of it otherwise.
+func TestTheHeadOfABody(t *testing.T) {
+	for _, c := range []struct {
+		coding string
+		head   int
+		want   string
+	}{{"", 5, "hello"}, {"gzip", 5, "hello"}, {"", 0, ""}, {"br", 5, ""}, {"", 100, "hello, reader"}} {
+		site := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			if c.coding != "" {
+				w.Header().Set("Content-Encoding", c.coding)
+			}
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write(pack(t, c.coding, []byte("hello, reader")))
+		})
+		answer, err := client(t, Options{}).Do(t.Context(), Call{URL: site, NoBody: true, Head: c.head})
+		if err != nil || answer.Status != http.StatusBadRequest || string(answer.Body) != c.want {
+			t.Errorf("%q, %d bytes: %+v, %v", c.coding, c.head, answer, err)
+		}
+	}
+}

@@ -158,6 +158,19 @@ func endpointReports(f *fixture) {
 	if r := got["crm"][0]; r.Status != 500 || r.Breaker != "open" || len(r.Waiting) != 1 || r.Waiting[0].Failed != 4 {
 		f.Errorf("%+v", r)
 	}
+	for process, status := range map[string]int{alice: 500, bob: 503} {
+		if err := board.Tried(ctx, process, map[string][]document.Attempt{"crm": {{Status: status, Outcome: "failed", Answer: "busy"}}, "audit": {{Status: 204}}}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.do("HSET", "{"+f.ns+":webhooks}:attempts", "later", "no JSON")
+	if made, err := board.Attempts(ctx, "crm"); err != nil || len(made) != 2 || made[0].Status+made[1].Status != 1003 || made[0].Answer != "busy" {
+		f.Errorf("%+v, %v", made, err)
+	}
+	if err := board.Tried(ctx, alice, map[string][]document.Attempt{"crm": {{Answer: strings.Repeat("x", 3<<20)}}}); err == nil {
+		f.Error("attempts of any size are stored")
+	}
+
 	// A process that went silent no longer counts, and a report that cannot be read is
 	// left out.
 	key := "{" + f.ns + ":webhooks}:"

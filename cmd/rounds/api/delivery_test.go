@@ -246,6 +246,20 @@ func TestWebhooksThatDoNotTakeMessages(t *testing.T) {
 	if w.Standing == nil || len(w.Standing.Waiting) != 1 || w.Standing.Waiting[0].Attempt != 3 || w.Standing.Waiting[0].Error != "webhook crm: answered 400" {
 		t.Errorf("%+v", w.Standing)
 	}
+	for process, attempts := range map[string][]document.Attempt{
+		"process001": {{At: now, Status: 200, Outcome: "delivered"}, {At: now.Add(-time.Hour), Status: 400, Outcome: "rejected", Answer: "<b>", Took: time.Second, Address: "192.0.2.1:443"}},
+		"process002": {{At: now.Add(-time.Minute), Outcome: "unreachable", Why: "refused", Account: "a"}},
+	} {
+		if err := document.Of(f.ring).Endpoints().Tried(t.Context(), process, map[string][]document.Attempt{"crm": attempts}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var tried WebhookAttempts
+	f.call("GET", "/v1/webhooks/crm/attempts", "", 200, &tried)
+	if a := tried.Attempts; len(a) != 3 || a[0].Error != "refused" || a[1].Answer != "<b>" || a[1].Took != 1 || a[1].Address != "192.0.2.1:443" || a[2].Outcome != "delivered" {
+		t.Errorf("%+v", a)
+	}
+	f.call("GET", "/v1/webhooks/none/attempts", "", 404, nil)
 	var retried WebhookRetried
 	f.call("POST", "/v1/webhooks/crm/retry", "", 200, &retried)
 	if retried != (WebhookRetried{Processes: 1, Accounts: 1}) {

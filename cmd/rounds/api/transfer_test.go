@@ -326,7 +326,7 @@ func TestOpenAPI(t *testing.T) {
 		"/healthz": "get", "/readyz": "get",
 		"/v1/messages/{ref}": "get", "/v1/dead/{id}": "get", "/v1/limits": "get", "/v1/credentials": "get", "/v1/concerns/{code}/acknowledge": "post", "/v1/concerns/{code}/silence": "post", "/v1/concerns/{code}/unsilence": "post", "/v1/maintenance": "get", "/v1/views": "get", "/v1/views/{name}": "delete put", "/v1/sessions": "get", "/v1/sessions/{session}": "delete", "/v1/backup:last": "get", "/v1/backup:verified": "post", "/v1/maintenance/{name}": "delete put",
 		"/v1/groups": "get", "/v1/groups/{name}": "delete", "/v1/groups/{name}/read": "post", "/v1/webhooks": "get", "/v1/webhooks/{name}": "delete get put", "/v1/webhooks/{name}/test": "post", "/v1/webhooks/{name}/retry": "post", "/v1/webhooks/{name}/skip": "post", "/v1/webhooks/{name}/enable": "post",
-		"/v1/trail": "get", "/v1/accounts/{id}/trail": "get", "/v1/accounts/{id}/timeline": "get", "/v1/accounts/{id}/versions": "get", "/v1/accounts/{id}/restore": "post", "/v1/dead": "get", "/v1/dead:replay": "post", "/v1/dead:drop": "post", "/metrics": "get", "/openapi.json": "get", "/v1/keys": "get post", "/v1/keys/{name}": "delete", "/v1/whoami": "get", "/v1/secrets": "get", "/v1/secrets/{name}": "delete put",
+		"/v1/trail": "get", "/v1/accounts/{id}/trail": "get", "/v1/accounts/{id}/timeline": "get", "/v1/accounts/{id}/versions": "get", "/v1/webhooks/{name}/attempts": "get", "/v1/accounts/{id}/restore": "post", "/v1/dead": "get", "/v1/dead:replay": "post", "/v1/dead:drop": "post", "/metrics": "get", "/openapi.json": "get", "/v1/keys": "get post", "/v1/keys/{name}": "delete", "/v1/whoami": "get", "/v1/secrets": "get", "/v1/secrets/{name}": "delete put",
 	}
 	tags := make(map[string]bool)
 	for _, tag := range doc.Tags {

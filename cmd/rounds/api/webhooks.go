@@ -64,6 +64,23 @@ type WebhookWaiting struct {
 	Error    string    `json:"error,omitempty" doc:"The error of the last try."`
 }
 
+// WebhookAttempt is a call of a webhook endpoint.
+type WebhookAttempt struct {
+	Time    time.Time `json:"time" doc:"When it ended."`
+	Took    float64   `json:"seconds" doc:"How long it took."`
+	Account string    `json:"account,omitempty" doc:"The account of the message."`
+	Address string    `json:"address,omitempty" doc:"The address and port that were connected, of a proxy if there is one; left out: none was."`
+	Status  int       `json:"status,omitempty" doc:"Of the answer; left out: there was none."`
+	Outcome string    `json:"outcome" doc:"delivered, rejected, failed, unreachable, throttled or disabled."`
+	Error   string    `json:"error,omitempty" doc:"What went wrong."`
+	Answer  string    `json:"answer,omitempty" doc:"The first KiB of the answer's body, less if there are many endpoints: a stranger's text. *** stands for the endpoint's secrets and what is behind the host in its URL."`
+}
+
+// WebhookAttempts are the latest attempts at a webhook endpoint.
+type WebhookAttempts struct {
+	Attempts []WebhookAttempt `json:"attempts" nullable:"false" doc:"At most 20: failures before others, and the latest first."`
+}
+
 // WebhookRetryRequest says which messages are tried now.
 type WebhookRetryRequest struct {
 	_       struct{} `additionalProperties:"false"`
@@ -116,6 +133,10 @@ func (s *Server) webhookRoutes(api huma.API) {
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
 		Summary: "Get a webhook endpoint", Description: "With the messages that wait to be tried again, the first of each account.", Errors: []int{401, 404, 503},
 	}, s.getWebhook)
+	answer(s, api, "list webhook's attempts", huma.Operation{
+		OperationID: "list-webhook-attempts", Method: http.MethodGet, Path: "/v1/webhooks/{name}/attempts", Tags: []string{"delivery"},
+		Summary: "The latest attempts at a webhook endpoint", Description: "The processes that deliver to it report them within ten seconds, and remember 20 each, of which five at least may be successes. Those of a process that has ended are gone after about ten minutes.", Errors: []int{401, 404, 503},
+	}, s.listAttempts)
 	answer(s, api, "retry webhook", takesBody(huma.Operation{
 		OperationID: "retry-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/retry", Tags: []string{"delivery"},
 		Summary: "Retry the waiting messages of a webhook endpoint now",
@@ -203,6 +224,15 @@ func (s *Server) enableWebhook(ctx context.Context, r *WebhookName) (Webhook, er
 func (s *Server) getWebhook(ctx context.Context, r *WebhookName) (Webhook, error) {
 	w, err := s.messages.Webhook(ctx, r.Name)
 	return s.webhookFor(ctx, &w, true), err
+}
+
+func (s *Server) listAttempts(ctx context.Context, r *WebhookName) (WebhookAttempts, error) {
+	all, err := s.messages.Attempts(ctx, r.Name)
+	return WebhookAttempts{each(all, func(a *message.Attempt) WebhookAttempt {
+		return WebhookAttempt{
+			Time: inUTC(a.At), Took: a.Took.Seconds(), Account: a.Account, Address: a.Address, Status: a.Status, Outcome: a.Outcome, Error: a.Why, Answer: a.Answer,
+		}
+	})}, err
 }
 
 type webhookInput struct {

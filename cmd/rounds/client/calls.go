@@ -407,6 +407,11 @@ func (c *Client) AccountTimeline(ctx context.Context, id string, limit int) (api
 	return get[api.TimelinePage](ctx, c, pagePath(accountPath(id)+"/timeline", "", limit))
 }
 
+// WebhookAttempts returns the latest attempts at a webhook endpoint, failures first.
+func (c *Client) WebhookAttempts(ctx context.Context, name string) (api.WebhookAttempts, error) {
+	return get[api.WebhookAttempts](ctx, c, namedPath("/v1/webhooks/", name)+"/attempts")
+}
+
 // AccountVersions returns a page of earlier versions of an account's record.
 func (c *Client) AccountVersions(ctx context.Context, id, cursor string, limit int) (api.AccountVersions, error) {
 	return get[api.AccountVersions](ctx, c, pagePath(accountPath(id)+"/versions", cursor, limit))

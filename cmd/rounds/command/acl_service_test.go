@@ -344,6 +344,7 @@ func (u *underACL) messages(site *upstream.Upstream, refusing *atomic.Bool) {
 	u.run("kinds")
 	u.run("webhooks", "retry", "crm")
 	u.run("webhooks", "retry", "crm", "--account", "news")
+	u.run("webhooks", "attempts", "crm")
 	u.run("webhooks", "skip", "crm", "--account", "news")
 	var dead struct {
 		ID string `json:"dead_id"`

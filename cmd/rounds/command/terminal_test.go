@@ -120,6 +120,7 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`PUT /v1/webhooks/[^/]+`, filled[api.WebhookStored]()},
 		{`DELETE /v1/webhooks/[^/]+`, filled[api.WebhookRemoved]()},
 		{`POST /v1/webhooks/[^/]+/test`, filled[api.WebhookTested]()},
+		{`GET /v1/webhooks/[^/]+/attempts`, filled[api.WebhookAttempts]()},
 		{`POST /v1/webhooks/[^/]+/retry`, filled[api.WebhookRetried]()},
 		{`POST /v1/webhooks/[^/]+/skip`, filled[api.WebhookSkipped]()},
 		{`GET /v1/messages/[^/]+`, hostileMessage()},
@@ -241,7 +242,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account set --where kind=feed --every 1m", "account retry a", "account retry --all --job", "account why a", "account versions a", "account restore a 1-1 --yes", "account restore a 1-1 --dry-run",
 			"audit", "doctor", "weixin login a", "mail login a --provider google", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "kinds", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1", "messages search a",
 			"messages tail --group g --from start --limit 1", "backup " + filepath.Join(t.TempDir(), "b"), "restore " + saved + " --dry-run", "parked list", "parked revive a", "problems", "concerns list", "concerns acknowledge a", "concerns silence a --lasts 1h --reason r", "concerns unsilence a", "maintenance set a --host h --lasts 1h --reason r", "maintenance list", "maintenance end a", "views save a --where kind=feed", "views list", "views rm a", "sessions list", "sessions end a", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
-			"webhooks add a https://a.example/", "webhooks set a --new-key", "webhooks test a", "webhooks remove a --yes", "webhooks retry a", "webhooks show a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",
+			"webhooks add a https://a.example/", "webhooks set a --new-key", "webhooks test a", "webhooks remove a --yes", "webhooks retry a", "webhooks show a", "webhooks attempts a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",
 			"send a --to b --text c", "send a --to b --file " + file, "messages save 1:1-1 --to " + t.TempDir(), "sends list", "sends show a", "sends cancel a", "sends retry a --yes", "sends resolve a --as accepted",
 		} {
 			args := strings.Fields(line)

@@ -27,7 +27,7 @@ func newWebhooksCommand(env environment) *cobra.Command {
   rounds webhooks retry crm
   rounds webhooks skip crm --account news
   rounds webhooks enable crm`,
-	}, newWebhooksListCommand(env), newWebhooksShowCommand(env), newWebhooksAddCommand(env), newWebhooksSetCommand(env), newWebhooksTestCommand(env), newWebhooksRemoveCommand(env), newWebhooksRetryCommand(env), newWebhooksSkipCommand(env), newWebhooksEnableCommand(env))
+	}, newWebhooksListCommand(env), newWebhooksShowCommand(env), newWebhooksAttemptsCommand(env), newWebhooksAddCommand(env), newWebhooksSetCommand(env), newWebhooksTestCommand(env), newWebhooksRemoveCommand(env), newWebhooksRetryCommand(env), newWebhooksSkipCommand(env), newWebhooksEnableCommand(env))
 }
 
 func newWebhooksListCommand(env environment) *cobra.Command {
@@ -138,6 +138,34 @@ first of each account, and how many of the account wait behind it.`,
 		w, err := calls.Webhook(ctx, names[0])
 		return w, named(names[0], err)
 	}, func(w api.Webhook) error { return printWebhook(env.stdout, w) })
+}
+
+func newWebhooksAttemptsCommand(env environment) *cobra.Command {
+	return showing(env, &cobra.Command{
+		Use:   "attempts NAME",
+		Short: "Show the latest attempts at a webhook endpoint, failures first",
+		Long: `Show the latest attempts at a webhook endpoint, failures first: when, for which account,
+at which address, with which status, and the beginning of the answer. The processes that
+deliver to it report them within ten seconds. *** stands for the endpoint's secrets.`,
+		Example: `  rounds webhooks attempts crm
+  rounds webhooks attempts crm --json | jq -r .attempts[0].answer`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeWebhooks(env),
+	}, "print them as JSON", func(ctx context.Context, calls *client.Client, names []string) (api.WebhookAttempts, error) {
+		all, err := calls.WebhookAttempts(ctx, names[0])
+		return all, named(names[0], err)
+	}, func(all api.WebhookAttempts) error {
+		if len(all.Attempts) == 0 {
+			return env.tell("no attempt is known")
+		}
+		return printTable(env.stdout, "TIME\tACCOUNT\tADDRESS\tSTATUS\tTOOK\tOUTCOME\tANSWER", all.Attempts, func(a api.WebhookAttempt) string {
+			status := "-"
+			if a.Status != 0 {
+				status = strconv.Itoa(a.Status)
+			}
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", clockTime(a.Time), oneLine(a.Account), cmp.Or(oneLine(a.Address), "-"), status, seconds(a.Took), oneLine(a.Outcome), cmp.Or(shorten(a.Answer), shorten(a.Error), "-"))
+		})
+	})
 }
 
 // named puts a name before an error.

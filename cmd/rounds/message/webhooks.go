@@ -85,6 +85,34 @@ func (r *Reader) Webhooks(ctx context.Context) ([]Webhook, error) {
 	return all, nil
 }
 
+// Attempts returns the latest attempts at a webhook endpoint, as processes reported them: failures
+// before others, and the latest first. It returns ErrNoWebhook for an endpoint that is not known.
+func (r *Reader) Attempts(ctx context.Context, name string) ([]Attempt, error) {
+	if _, err := r.Webhook(ctx, name); err != nil {
+		return nil, err
+	}
+	all, err := document.Of(r.ring).Endpoints().Attempts(ctx, name)
+	slices.SortStableFunc(all, func(a, b document.Attempt) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(all, failuresFirst)
+	return all[:min(len(all), MostAttempts)], err
+}
+
+// Attempt is one call of a webhook endpoint.
+type Attempt = document.Attempt
+
+// MostAttempts is the most attempts that Attempts returns.
+const MostAttempts = 20
+
+func failuresFirst(a, b Attempt) int {
+	delivered := func(a Attempt) int {
+		if a.Outcome == "delivered" {
+			return 1
+		}
+		return 0
+	}
+	return delivered(a) - delivered(b)
+}
+
 // Webhook returns a webhook endpoint, or ErrNoWebhook.
 func (r *Reader) Webhook(ctx context.Context, name string) (Webhook, error) {
 	w := Webhook{Name: name}

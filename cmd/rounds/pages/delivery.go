@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
+	"github.com/rounds-dev/rounds/cmd/rounds/terminal"
 )
 
 const (
@@ -47,7 +48,26 @@ type webhook struct {
 	Refused *problem           `json:"-"` // what is wrong with the form
 	New     *api.WebhookStored `json:"-"` // the signing key was just made: it is shown this once
 	Tested  *api.WebhookTested `json:"-"` // how the test ended that was just ordered
+
+	Attempts []webhookAttempt `json:"-"` // the latest, failures first; only on its own page
 }
+
+// webhookAttempt is a call of a webhook endpoint.
+type webhookAttempt struct{ api.WebhookAttempt }
+
+// Sign returns the colour of the outcome.
+func (a *webhookAttempt) Sign() string {
+	switch a.Outcome {
+	case "delivered":
+		return "good"
+	case "throttled":
+		return "warn"
+	}
+	return "bad"
+}
+
+// Shown returns the beginning of the answer. Characters that reverse or hide others are escaped.
+func (a *webhookAttempt) Shown() string { return terminal.Text(a.Answer) }
 
 // State returns the endpoint's state, as a part of a text's key.
 func (w *webhook) State() string {
@@ -277,8 +297,14 @@ func webhookPage() *page {
 
 func showWebhook(v *visit, name string) (*webhook, error) {
 	w := &webhook{Skip: v.Query("skip")}
-	err := v.get("/v1/webhooks/"+segment(name), w)
+	at := "/v1/webhooks/" + segment(name)
+	if err := v.get(at, w); err != nil {
+		return w, err
+	}
 	w.Form = formOf(&w.Webhook)
+	var tried struct{ Attempts []webhookAttempt }
+	err := v.get(at+"/attempts", &tried)
+	w.Attempts = tried.Attempts
 	return w, err
 }
 

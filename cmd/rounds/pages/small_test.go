@@ -53,6 +53,7 @@ func everything() map[string]string {
 	replies["/v1/kinds"] = `{"kinds":[]}`
 	replies["/v1/groups"] = `{"groups":[{"name":"crm","members":[{"name":"c1"}]}]}`
 	replies["/v1/webhooks"] = `{"webhooks":[{"name":"audit","disabled":true}]}`
+	replies["/v1/webhooks/audit/attempts"] = `{"attempts":[{"time":"2026-11-22T14:00:00Z","seconds":0.2,"account":"a","address":"192.0.2.1:443","status":500,"outcome":"failed","answer":"<i>busy\u202e"},{"time":"2026-11-22T14:00:00Z","outcome":"later"}]}`
 	replies["/v1/webhooks/audit"] = `{"name":"audit","disabled":true,"standing":{"waiting_messages":3,"waiting":[{"account":"a","shard":3,"position":"6-0"}]}}`
 	replies["/v1/dead"] = `{"dead":[{"dead_id":"3:5-0","group":"crm"}]}`
 	replies["/v1/dead/3:5-0"] = `{"dead_id":"3:5-0","group":"crm","error":"the host answered 500 Internal Server Error","account":"a","id":"m"}`
@@ -91,6 +92,8 @@ func TestFormsStandWhereFormsMay(t *testing.T) {
 			t.Errorf("%s: %q", path, found)
 		}
 	}
+	body := ask(site, "GET", "/delivery/webhook?name=audit").Body.String()
+	contains(t, body, `<code>&lt;i&gt;busy\u202e</code>`, "192.0.2.1:443", `<span class="badge bad">500</span>`, ">later</span>")
 	if found := misplaced(`<h2><span class="actions"><form><button>Enable</button></form></span></h2><p>well</p>`); len(found) != 2 {
 		t.Errorf("a form in a span: found %q", found)
 	}

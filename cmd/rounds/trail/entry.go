@@ -55,7 +55,7 @@ type Entry struct {
 	Subject  string   `json:"subject,omitempty"`  // what else it is about, such as "webhook orders"
 	Selector string   `json:"selector,omitempty"` // which accounts it selects; "all" for all
 
-	Fields []string       `json:"fields,omitempty"` // the fields that it changed
+	Fields []string `json:"fields,omitempty"` // the fields that it changed
 
 	// Record is the account's record that it replaced, and Patch the merge patch (RFC 7396) to the
 	// record after it. Neither has the value of a secret, and the log has neither.

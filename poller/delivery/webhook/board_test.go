@@ -25,6 +25,7 @@ type memoryBoard struct {
 	away    bool
 	reports []document.Report
 	times   int // number of reports
+	tried   map[string][]document.Attempt
 	left    int
 }
 
@@ -38,6 +39,16 @@ func (b *memoryBoard) Report(_ context.Context, _ string, reports []document.Rep
 	}
 	b.reports = reports
 	b.times++
+	return nil
+}
+
+func (b *memoryBoard) Tried(_ context.Context, _ string, attempts map[string][]document.Attempt) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away {
+		return errAway
+	}
+	b.tried = attempts
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -59,7 +60,7 @@ func (s *Sink) deliver(ctx context.Context, t batchCall, d delivery.Delivery) (f
 		if n > 0 && !sleep(t.ctx, backoff(n)) {
 			break
 		}
-		failed = s.attempt(ctx, t, id, sink.Traceparent(d), body, about)
+		failed = s.attempt(ctx, t, d, id, body, about)
 		if failed == nil {
 			return nil
 		}
@@ -90,7 +91,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 }
 
 // attempt sends a message if the gate admits it.
-func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body []byte, about map[string]string) *Error {
+func (s *Sink) attempt(ctx context.Context, t batchCall, d delivery.Delivery, id string, body []byte, about map[string]string) *Error {
 	if err := s.gate.enter(t.ctx); err != nil {
 		if ctx.Err() != nil {
 			return s.failure(Canceled, 0, ctx.Err())
@@ -108,20 +109,27 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body 
 	if err != nil {
 		return s.failure(Unready, recheck, err)
 	}
-	if trace != "" {
+	if trace := sink.Traceparent(d); trace != "" {
 		header.Set(span.Header, trace) // the call's own span replaces it, if the call is recorded
 	}
 	var failed *Error
 	_, err = s.gate.breaker.Load().Execute(func() (struct{}, error) {
-		if failed = s.call(ctx, fetch.Call{
-			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Confined: t.signer.open, Traced: true,
-		}); failed != nil {
-			if failed.Outcome != Canceled {
-				s.record.attempted(failed.Status, failed.Outcome, failed.why())
-			}
-			return struct{}{}, failed
+		made := document.Attempt{Account: d.Account}
+		failed = s.call(ctx, fetch.Call{
+			Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Head: answerRead, Confined: t.signer.open, Traced: true,
+		}, &made)
+		made.Answer = shownAnswer(made.Answer, t.signer.hidden, header)
+		if failed == nil {
+			made.Outcome = string(Delivered)
+			s.record.tried(made)
+			return struct{}{}, nil
 		}
-		return struct{}{}, nil
+		if failed.Outcome != Canceled {
+			s.record.attempted(failed.Status, failed.Outcome, failed.why())
+			made.Outcome, made.Why = string(failed.Outcome), shorten(failed.why())
+			s.record.tried(made)
+		}
+		return struct{}{}, failed
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return s.failure(Deferred, max(probeWait, s.gate.wait()), s.record.trouble("the endpoint fails"))
@@ -129,30 +137,41 @@ func (s *Sink) attempt(ctx context.Context, t batchCall, id, trace string, body 
 	return failed
 }
 
-// call makes one attempt.
-func (s *Sink) call(ctx context.Context, call fetch.Call) *Error {
-	answer, failed := s.ask(ctx, call)
+// call makes one attempt, and notes what it was.
+func (s *Sink) call(ctx context.Context, call fetch.Call, made *document.Attempt) *Error {
+	answer, failed := s.ask(ctx, call, made)
 	if failed != nil {
 		return failed
 	}
+	made.Status, made.Answer = answer.Status, string(answer.Body)
 	return s.judge(ctx, answer)
 }
 
-// ask makes a call, and returns the answer or why there is none.
-func (s *Sink) ask(ctx context.Context, call fetch.Call) (*fetch.Response, *Error) {
+// ask makes a call, and returns the answer or why there is none. It notes when, and at which address.
+func (s *Sink) ask(ctx context.Context, call fetch.Call, made *document.Attempt) (*fetch.Response, *Error) {
 	limited, cancel := context.WithTimeout(ctx, s.endpoint.Timeout)
 	defer cancel()
-	var reached atomic.Bool
+	var reached atomic.Pointer[string]
 	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { reached.Store(true) },
+		GotConn: func(got httptrace.GotConnInfo) {
+			address := ""
+			if got.Conn != nil {
+				address = got.Conn.RemoteAddr().String()
+			}
+			reached.Store(&address)
+		},
 	})
 	start := time.Now()
 	answer, err := s.options.Client.Do(limited, call)
-	s.options.Metrics.seconds.WithLabelValues(s.endpoint.Name).Observe(time.Since(start).Seconds())
+	made.At, made.Took = time.Now(), time.Since(start)
+	s.options.Metrics.seconds.WithLabelValues(s.endpoint.Name).Observe(made.Took.Seconds())
+	if at := reached.Load(); at != nil {
+		made.Address = *at
+	}
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return nil, s.failure(Canceled, 0, context.Canceled)
-	case err != nil && reached.Load():
+	case err != nil && reached.Load() != nil:
 		return nil, s.failure(Failed, 0, harmless(err))
 	case err != nil:
 		return nil, s.failure(Unreachable, unreachableWait, harmless(err))

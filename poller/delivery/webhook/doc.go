@@ -40,7 +40,7 @@
 //
 // # What an answer means
 //
-//	2xx            delivered; the body is dropped
+//	2xx            delivered; the body does not matter
 //	410            the endpoint is disabled, in all replicas, until it is enabled
 //	429; 503 with  not now: nothing is sent to the endpoint before Retry-After
 //	Retry-After    is over
@@ -68,7 +68,8 @@
 // # Watching an endpoint
 //
 // A [Remote] reports the state of a process's sinks: the last status, the waiting messages, how
-// often each failed and when it is tried again, and the breaker. It carries out orders: a retry
+// often each failed and when it is tried again, and the breaker, and every ten seconds the latest 20
+// attempts, failures before successes, with the first KiB of the answer. It carries out orders: a retry
 // tries waiting messages at once, even if the breaker is open. When an endpoint first refuses a
 // message, the log says so. It repeats that every ten minutes, and says when the endpoint takes
 // messages again.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller/delivery/internal/refusals"
 )
 
@@ -30,6 +31,9 @@ type record struct {
 	why       string    // what went wrong in the last attempt; empty: nothing
 	at        time.Time // of the last attempt
 	delivered time.Time // when a message was last taken
+
+	attempts []document.Attempt // the latest, the last one last
+	made     int                // how many there were
 }
 
 func newRecord(log *slog.Logger) *record {

@@ -32,6 +32,8 @@ const (
 type Board interface {
 	// Report replaces the reports of a process about its endpoints.
 	Report(ctx context.Context, process string, reports []document.Report) error
+	// Tried replaces the latest attempts of a process, by endpoint.
+	Tried(ctx context.Context, process string, attempts map[string][]document.Attempt) error
 	// Withdraw removes the reports of a process.
 	Withdraw(ctx context.Context, process string) error
 	// Orders returns the orders after a position, the position from which to go on, and Redis' time.
@@ -157,6 +159,7 @@ type lookState struct {
 	after    string            // the position of the last order
 	reported []document.Report // the last reports
 	at       time.Time         // when they were written
+	tried    triedState
 }
 
 // look carries out new orders. It reports changes at once, and an unchanged state from time to
@@ -192,6 +195,7 @@ func (r *Remote) look(ctx context.Context, t *lookState, beside func(func())) {
 		}
 	}
 	ahead := time.Until(redisNow) // about how far Redis' clock is ahead
+	r.reportTried(ctx, &t.tried, posts, ahead)
 	reports := make([]document.Report, 0, len(posts))
 	for name, p := range posts {
 		report := p.report(standings[name], ahead)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -22,6 +24,8 @@ type signer struct {
 	header http.Header
 	kind   string // of the body
 	open   bool   // some secrets are sent, and not over TLS
+
+	hidden []string // what no text may show: the values of its secrets, and what its URL has behind the host
 }
 
 // resolve finds an endpoint's secrets. An error names a secret, never its value. All of them are
@@ -30,6 +34,9 @@ type signer struct {
 func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, error) {
 	use := secrets.ForURL(secrets.KindWebhook, e.URL)
 	s := &signer{header: make(http.Header), kind: e.Format.ContentType()}
+	if at, err := url.Parse(e.URL); err == nil {
+		s.hidden = append(s.hidden, e.URL, at.RequestURI(), at.Path, at.RawQuery)
+	}
 	for _, ref := range e.Secrets {
 		value, err := source.Get(ctx, ref.Name, use.Staying())
 		if err != nil {
@@ -39,7 +46,7 @@ func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, e
 		if err != nil || key.Size() > maxKey {
 			return nil, fmt.Errorf("secret %s: %w", ref.Name, errKey)
 		}
-		s.keys = append(s.keys, key)
+		s.keys, s.hidden = append(s.keys, key), append(s.hidden, value, strings.TrimPrefix(value, "whsec_"))
 	}
 	for _, h := range e.Headers {
 		value := h.Value
@@ -49,6 +56,10 @@ func resolve(ctx context.Context, e Endpoint, source secrets.Source) (*signer, e
 				return nil, err
 			}
 			s.open = use.Open()
+			s.hidden = append(s.hidden, value)
+			if _, bare, scheme := strings.Cut(value, " "); scheme { // Bearer TOKEN
+				s.hidden = append(s.hidden, bare)
+			}
 			if !fetch.ValidHeaderValue(value) {
 				return nil, fmt.Errorf("secret %s: must be one line of at most %d bytes to be a header", h.Secret.Name, fetch.MaxHeaderValue)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -45,7 +46,7 @@ func (s *Sink) test(ctx context.Context, id string, now time.Time) (failed *Erro
 	if err != nil {
 		return s.failure(Unready, 0, err), 0
 	}
-	answer, failed := s.ask(ctx, fetch.Call{Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Confined: signer.open})
+	answer, failed := s.ask(ctx, fetch.Call{Method: http.MethodPost, URL: s.endpoint.URL, Header: header, Body: body, NoBody: true, Confined: signer.open}, new(document.Attempt))
 	if failed != nil {
 		return failed, 0
 	}
