@@ -110,7 +110,7 @@ func TestEndpointsAreAddedWhileItRuns(t *testing.T) {
 	registry := accounts.NewRegistry(ring, checkers)
 	find := func(id string) {
 		t.Helper()
-		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
+		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Labels: map[string]string{"of": id}, Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
 			t.Fatal(err)
 		}
 		returns(t, ring, id, []circulate.Message{{ID: "of-" + id}})
@@ -193,17 +193,22 @@ func TestEndpointsAreAddedWhileItRuns(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	find("between")
-	again, err := calls.AddWebhook(t.Context(), "crm", api.WebhookFields{URL: other.URL, From: "start"})
+	again, err := calls.AddWebhook(t.Context(), "crm", api.WebhookFields{
+		URL: other.URL, From: "start", When: `id startsWith "of-" && labels.of == "changed" || type == "endpoint.test"`, Labels: map[string]string{"of": "changed"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other.trust(t, again.SigningKey)
-	got := make(map[string]bool)
-	for range 4 {
-		got[other.next(t)] = true
+	// It gets what its filter lets pass, from the start, and nothing else.
+	if body := other.next(t); !strings.Contains(body, `"of-changed"`) {
+		t.Errorf("got %s", body)
 	}
-	if len(got) != 4 {
-		t.Errorf("%d messages from the start: %v", len(got), got)
+	if tested, err := calls.TestWebhook(t.Context(), "crm"); err != nil || tested.Outcome != "delivered" {
+		t.Fatalf("%+v, %v", tested, err)
+	}
+	if body := other.next(t); !strings.Contains(body, `"type":"endpoint.test"`) {
+		t.Errorf("got %s", body)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestReadTellsAllFaults(t *testing.T) {
 			"endpoints[0].url: must not be a private address", `endpoints[0].secrets[0]: must be {"secret": "NAME"}: an endpoint holds no secrets, store it as service.NAME or put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ROUNDS_SERVICE_SECRET_NAME`, "endpoints[0].secrets[1]: is not a name",
 			"endpoints[0].secrets[2]: missing", "endpoints[0].kinds: must be a list of strings", "endpoints[0].events: must be true or false", "endpoints[0].ordered: must be true or false",
 			`endpoints[0].timeout: must be a duration, as "15s"`, "endpoints[0].concurrency: must be a whole number",
-			"endpoints[0].headers: must be an object", "endpoints[0].retries: unknown field; the fields are name, type, url, secrets, ordered, timeout, concurrency, headers, kinds, types, events and format",
+			"endpoints[0].headers: must be an object", "endpoints[0].retries: unknown field; the fields are name, type, url, secrets, ordered, timeout, concurrency, headers, kinds, types, labels, when, events and format",
 		},
 		`{"endpoints": [{` + good + `, "timeout": "31s", "concurrency": 0, "kinds": [""], "headers": {"Webhook-Id": "s3cret",
 			"Authorization": "s3cret", "a b": "s3cret", "X-A": "s3cret\n", "x-a": "", "X-B": null, "X-C": 7}}]}`: {
