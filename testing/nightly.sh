@@ -233,6 +233,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "files in a bucket of a real S3 server" env -C testing/s3 go test -count=1 -tags night .
 	run "a Parquet file in DuckDB" analyzed
 	run "messages in a real NATS server" env -C testing/brokers go test -count=1 -tags night .
+	run "traces in a real collector" env -C testing/otel go test -count=1 -tags night .
 	run "100,000 files" go run ./testing/bench files
 	run "the Helm chart, as Helm renders it" go run -C testing/kubernetes/helm .
 	run "a day of pollers that KEDA scales" env -C testing/kubernetes go test -count=1 -tags night .
