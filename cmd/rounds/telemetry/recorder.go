@@ -31,9 +31,10 @@ var olderValues = map[attribute.Key]map[string]string{
 	"messaging.operation": {span.Send: "publish", span.Process: "deliver"},
 }
 
-// kinds are OpenTelemetry's.
-var kinds = map[span.Kind]otel.SpanKind{
-	span.Internal: otel.SpanKindInternal, span.Client: otel.SpanKindClient, span.Producer: otel.SpanKindProducer, span.Consumer: otel.SpanKindConsumer,
+// kinds are OpenTelemetry's. They are made once, because most spans are begun in vain.
+var kinds = [...]otel.SpanStartOption{
+	span.Internal: otel.WithSpanKind(otel.SpanKindInternal), span.Client: otel.WithSpanKind(otel.SpanKindClient),
+	span.Producer: otel.WithSpanKind(otel.SpanKindProducer), span.Consumer: otel.WithSpanKind(otel.SpanKindConsumer),
 }
 
 // Recorder is the span.Recorder of OpenTelemetry.
@@ -56,7 +57,7 @@ func (r *Recorder) Begin(kind span.Kind, name string, at time.Time, parent strin
 }
 
 func (r *Recorder) begin(ctx context.Context, kind span.Kind, name string, at time.Time) span.Span {
-	ctx, s := r.tracer.Start(ctx, name, otel.WithTimestamp(at), otel.WithSpanKind(kinds[kind]))
+	ctx, s := r.tracer.Start(ctx, name, otel.WithTimestamp(at), kinds[kind])
 	if !s.SpanContext().IsSampled() || !s.IsRecording() {
 		return nil
 	}
