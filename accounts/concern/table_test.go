@@ -135,6 +135,7 @@ func unconcerned() []string {
 	return []string{
 		"RoundsAuditUnjudged", "RoundsStale", "RoundsCallbacksFail", "RoundsWeComSecretRefused", "RoundsLate", "RoundsProcessDown", "RoundsReplicasMissing", "RoundsSweepsFail", "RoundsRedisErrors",
 		"RoundsClaimsLost", "RoundsChecksFail", "RoundsAccountsFailing", "RoundsParkedRising", "RoundsChecksHanging", "RoundsSetAside", "RoundsStreamsHeldBack", "RoundsHandlersHang",
+		"RoundsDetectionSlowNow", "RoundsDetectionSlowToday", "RoundsDetectionSlowLately",
 	}
 }
 

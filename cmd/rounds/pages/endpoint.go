@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -80,7 +81,7 @@ func (f *endpointForm) into(fields map[string]any) {
 // storeEndpoint stores an endpoint under a condition.
 func (v *visit) storeEndpoint(name string, fields map[string]any, header, value string) (*api.WebhookStored, error) {
 	stored := new(api.WebhookStored)
-	_, err := v.exchange(http.MethodPut, "/v1/webhooks/"+segment(name), http.Header{header: {value}}, fields, stored)
+	_, err := v.exchange(http.MethodPut, "/v1/webhooks/"+segment(cmp.Or(name, " ")), http.Header{header: {value}}, fields, stored)
 	return stored, err
 }
 
@@ -116,7 +117,7 @@ func doAddEndpoint(v *visit) (string, error) {
 // doChangeEndpoint changes, tests or removes an endpoint.
 func doChangeEndpoint(v *visit) (string, error) {
 	name := v.r.PostForm.Get("name")
-	path := "/v1/webhooks/" + segment(name)
+	path := "/v1/webhooks/" + segment(cmp.Or(name, " "))
 	switch v.r.PostForm.Get("do") {
 	case "test":
 		tested := new(api.WebhookTested)

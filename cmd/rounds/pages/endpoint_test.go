@@ -53,6 +53,8 @@ func TestEndpointsAreAddedAndChanged(t *testing.T) {
 		"do=add&name=crm&url=https%3A%2F%2Fcrm.example%2Fhook&kinds=feed%2C+imap&events=yes&from=start&labels=team%3Dpress&when=true": {addEndpointPath,
 			`PUT /v1/webhooks/crm * {"events":true,"from":"start","kinds":["feed","imap"],"labels":{"team":"press"},"url":"https://crm.example/hook","when":"true"}`, "whsec_the-key", "", http.StatusCreated},
 		"do=add&name=crm&url=http%3A%2F%2F10.0.0.7%2F": {addEndpointPath, `PUT /v1/webhooks/crm * {"url":"http://10.0.0.7/"}`, "must not be a private address", "", http.StatusUnprocessableEntity},
+		// A name that is missing is the API's to refuse, and so is who may not add any.
+		"do=add&url=https%3A%2F%2Fcrm.example%2Fhook": {addEndpointPath, `PUT /v1/webhooks/%20 * {"url":"https://crm.example/hook"}`, "whsec_the-key", "", http.StatusCreated},
 		// What the form does not have stays as it is.
 		"do=change&name=crm&revision=7&url=https%3A%2F%2Fcrm.example%2Fv2&new_key=yes": {changeEndpointPath,
 			`PUT /v1/webhooks/crm "7" {"headers":{"X-A":"b"},"name":"crm","new_key":true,"url":"https://crm.example/v2"}`, "whsec_the-key", "", http.StatusOK},
