@@ -14,6 +14,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
@@ -152,8 +153,12 @@ func (w *world) testPayloads(t *testing.T) {
 	for _, id := range s.ids[len(payloads):] {
 		s.look(t, tab, "/messages?account="+url.QueryEscape(id), false)
 	}
-	s.find(t, tab)
 	s.reflect(t, tab)
+	// Last, because the index of ids may be a minute old.
+	if err := w.scene.Await(t.Context(), func() bool { return w.found(t, "<") }); err != nil {
+		t.Fatalf("the strangers' ids are not found: %v", err)
+	}
+	s.find(t, tab)
 	missing := make(map[string]int)
 	for _, field := range s.wanted {
 		missing[field]++
@@ -163,6 +168,16 @@ func (w *world) testPayloads(t *testing.T) {
 			t.Errorf("%d of %d payloads of the field %s are on no page", n, len(payloads), field)
 		}
 	}
+}
+
+// found tells whether a part of an id finds an account.
+func (w *world) found(t *testing.T, part string) bool {
+	t.Helper()
+	page, err := w.scene.Calls.List(t.Context(), client.Query{Selector: accounts.Selector{Parts: []string{part}}, Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(page.Accounts) > 0
 }
 
 func (w *world) parked(t *testing.T) int {
