@@ -230,8 +230,11 @@ func (s *strangers) find(t *testing.T, tab *Tab) {
 		try(t,
 			func() error { return tab.fill("#finder-text", text) },
 			func() error {
-				return tab.await(`document.querySelectorAll("#found [role=option]").length > 3 && [...document.querySelectorAll("#found [role=option]")].some((e) => e.dataset.to === "/accounts?" + new URLSearchParams({ part: ` + quoted(text) + ` }))`)
+				return tab.await(`[...document.querySelectorAll("#found [role=option]")].some((e) => e.dataset.to === "/accounts?" + new URLSearchParams({ part: ` + quoted(text) + ` }))`)
 			})
+		if n, err := eval[int](tab, `document.querySelectorAll("#found [data-to^='/account?']").length`); err != nil || text == "<" && n == 0 {
+			t.Errorf("the finder finds %d accounts of strangers, %v", n, err)
+		}
 		s.judge(t, tab, "the finder of "+text)
 	}
 }
