@@ -41,11 +41,11 @@ type Load struct {
 type Capacity struct {
 	Room   float64         `json:"room" doc:"The least of the bounds. 10: ten times as many as there are, or more."`
 	Bound  string          `json:"bound" enum:"memory,places,held,budget" doc:"The bound that is reached first."`
-	Bounds []CapacityBound `json:"bounds" nullable:"false" doc:"The tightest first. What has no limit, or is not known, is left out."`
+	Bounds []Bound `json:"bounds" nullable:"false" doc:"The tightest first. What has no limit, or is not known, is left out."`
 }
 
-// CapacityBound is how many more accounts one thing allows.
-type CapacityBound struct {
+// Bound is how many more accounts one thing allows.
+type Bound struct {
 	Bound string  `json:"bound" enum:"memory,places,held,budget" doc:"memory: of Redis, up to ROUNDS_MEMORY_MARK. places: of pollers (ROUNDS_CONCURRENCY), up to 80 per cent, none while accounts are late. held: likewise ROUNDS_HELD_CHECKS. budget: ROUNDS_ADAPTIVE_BUDGET, unless adaptive accounts give way by longer intervals."`
 	Used  float64 `json:"used" doc:"Bytes, checks at once, or checks a second."`
 	Most  float64 `json:"most" doc:"Of the same."`
@@ -57,7 +57,7 @@ func CapacityOf(l Load) *Capacity {
 	var c Capacity
 	add := func(bound string, used, most float64) {
 		if most > 0 && used > 0 {
-			c.Bounds = append(c.Bounds, CapacityBound{Bound: bound, Used: used, Most: most, Room: min(mostRoom, max(0, most/used-1))})
+			c.Bounds = append(c.Bounds, Bound{Bound: bound, Used: used, Most: most, Room: min(mostRoom, max(0, most/used-1))})
 		}
 	}
 	add(BoundMemory, l.Memory, l.MemoryLimit*float64(l.MemoryMark)/100)
@@ -72,7 +72,7 @@ func CapacityOf(l Load) *Capacity {
 			c.Bounds[i].Room = 0
 		}
 	}
-	slices.SortStableFunc(c.Bounds, func(a, b CapacityBound) int { return cmp.Compare(a.Room, b.Room) })
+	slices.SortStableFunc(c.Bounds, func(a, b Bound) int { return cmp.Compare(a.Room, b.Room) })
 	c.Room, c.Bound = c.Bounds[0].Room, c.Bounds[0].Bound
 	return &c
 }

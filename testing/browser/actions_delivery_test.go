@@ -174,6 +174,8 @@ func (h *hands) webhook() {
 	if n := len(h.dead()); n != before {
 		h.t.Errorf("%d letters instead of %d before somebody was sure", n, before)
 	}
+	// New rows may close it again while nobody points at it.
+	h.must(h.tab.await(`((asks) => { if (!asks.open) asks.querySelector("summary").click(); return asks.open; })(document.querySelector("#live-waiting details.sure"))`))
 	h.goes(`#live-waiting details.sure button`, "/delivery/webhook")
 	if n := len(h.dead()); n < before+3 {
 		h.t.Errorf("%d dead letters, %d before all were skipped", n, before)

@@ -372,7 +372,7 @@ func table() []Mutant {
 			Old: "if not groups then return end", New: "groups = groups or 'billing'",
 			Test: "send, events"},
 		{Rule: "an event is a message to all groups", By: Conformance, Script: "sends",
-			Old: "'data', data, 'group', group, 'event', '1')", New: "'data', data, 'event', '1')",
+			Old: "'data', data, 'group', group, 'event', '1',", New: "'data', data, 'event', '1',",
 			Test: "send, events"},
 		{Rule: "a group that is removed is still told of events", By: Conformance, Script: "events",
 			Old: "if group == ARGV[1] then there = true else", New: "if group == ARGV[1] then there = true end do",

@@ -78,7 +78,7 @@ func TestSystem(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	// The busiest minutes of the day are what counts.
-	want := []accounts.CapacityBound{{Bound: "places", Used: 40, Most: 80, Room: 1}, {Bound: "memory", Used: 40, Most: 85, Room: 85.0/40 - 1}}
+	want := []accounts.Bound{{Bound: "places", Used: 40, Most: 80, Room: 1}, {Bound: "memory", Used: 40, Most: 85, Room: 85.0/40 - 1}}
 	if c := s.Capacity; c == nil || c.Bound != "places" || !slices.Equal(c.Bounds, want) {
 		t.Errorf("%+v", c)
 	}

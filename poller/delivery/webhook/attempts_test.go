@@ -28,7 +28,7 @@ func TestAttemptsAreReported(t *testing.T) {
 		})
 		is(t, one(w.Context(), sink, "a/1"), webhook.Rejected, true)
 		time.Sleep(11 * time.Second)
-		made := board.tried["crm"]
+		made := board.triedAt("crm")
 		if len(made) != 1 || made[0].Status != http.StatusBadRequest || made[0].Outcome != "rejected" || made[0].Account != "a" || made[0].At.IsZero() || made[0].Why != "answered 400" {
 			t.Fatalf("%+v", made)
 		}
@@ -52,19 +52,19 @@ func TestAttemptsAreReported(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		successes := 0
-		for _, a := range board.tried["crm"] {
+		for _, a := range board.triedAt("crm") {
 			if a.Outcome == "delivered" {
 				successes++
 			}
 		}
-		if n := len(board.tried["crm"]); n > 20 || successes < 5 || n-successes < 5 || board.tried["crm"][n-1].Outcome != "delivered" {
+		if n := len(board.triedAt("crm")); n > 20 || successes < 5 || n-successes < 5 || board.triedAt("crm")[n-1].Outcome != "delivered" {
 			t.Errorf("%d attempts, %d successes", n, successes)
 		}
 
 		w.receiver.goAway()
 		is(t, one(w.Context(), sink, "a/1"), webhook.Unreachable, false)
 		time.Sleep(11 * time.Second)
-		if last := board.tried["crm"][len(board.tried["crm"])-1]; last.Outcome != "unreachable" || last.Status != 0 || last.Address != "" {
+		if last := board.triedAt("crm")[len(board.triedAt("crm"))-1]; last.Outcome != "unreachable" || last.Status != 0 || last.Address != "" {
 			t.Errorf("%+v", last)
 		}
 	})

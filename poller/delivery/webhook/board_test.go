@@ -52,6 +52,13 @@ func (b *memoryBoard) Tried(_ context.Context, _ string, attempts map[string][]d
 	return nil
 }
 
+// triedAt returns what was reported last of an endpoint.
+func (b *memoryBoard) triedAt(endpoint string) []document.Attempt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tried[endpoint]
+}
+
 func (b *memoryBoard) Withdraw(context.Context, string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
