@@ -235,7 +235,7 @@
 // Nor are documents that replicas share (package document): sessions of signed-in people
 // at {NS:sessions}, sign-ins of accounts at {NS:signins}, keys of the API at {NS:keys},
 // sealed secrets at {NS:secrets}, endpoints that were added while the service runs at
-// {NS:endpoints}, reports, attempts and orders of webhook endpoints at {NS:webhooks}, changes of many accounts at {NS:jobs}, notices at NS:bulletins, the trail
+// {NS:endpoints}, reports, attempts and orders of webhook endpoints at {NS:webhooks}, changes of many accounts at {NS:jobs}, the latest checks of accounts that somebody looks at at {NS:checks}, notices at NS:bulletins, the trail
 // at NS:trail, maintenance windows at NS:maintenance, silences of concerns at NS:silences,
 // saved views at NS:views,
 // figures for charts at NS:series:NAME, and what checks did, by period, at NS:activity.

@@ -22,6 +22,8 @@ type callLimits struct {
 	Egress *egress.Account
 	// Span is the call's. Nil: it is not recorded.
 	Span span.Span
+	// Answers gets what third parties answer. Nil: it is not noted.
+	Answers *answers
 }
 
 // A box bounds the calls of one goroutine, which follow one another.
@@ -204,6 +206,10 @@ func (c *boxCall) Value(key any) any {
 	case span.Key{}:
 		if c.limits.Span != nil {
 			return c.limits.Span
+		}
+	case answersKey{}:
+		if c.limits.Answers != nil {
+			return c.limits.Answers
 		}
 	}
 	return c.parent.Value(key)

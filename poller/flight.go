@@ -41,6 +41,8 @@ type flight struct {
 	cut      bool            // the last call ended without an answer
 	answered bool            // an earlier call of this claim brought an answer
 	secrets  conceal.Secrets // that it has resolved
+	answers  answers
+	called   time.Time // when its first call began; of a held check, the one under way
 
 	unsynced    bool        // the next call makes the third party forget messages that may not be on Redis' disk yet
 	asked       instant     // when the used-up share was last looked at
@@ -192,7 +194,10 @@ func (f *flight) call(p policy) (result Result, err error) {
 	fs := f.flights
 	id, hold, timeout := p.bounds()
 	recorded := f.trace.call()
-	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f, Secrets: &f.secrets, Egress: &f.record.egress, Span: recorded}, cleanupsKey{}, &f.cleanups)
+	if f.called.IsZero() {
+		f.called = time.Now()
+	}
+	ctx := f.box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: f, Secrets: &f.secrets, Egress: &f.record.egress, Span: recorded, Answers: &f.answers}, cleanupsKey{}, &f.cleanups)
 	panicked := func(text, what string) *CheckError {
 		fs.metrics.panics.WithLabelValues(f.record.account.Kind).Inc()
 		fs.log.Error("a checker panicked", "kind", f.record.account.Kind, "account", f.claim.ID, "panic", what, "stack", string(debug.Stack()))

@@ -26,6 +26,7 @@ type flights struct {
 	troubles *troubles
 
 	maintained *maintained
+	latest     *latestChecks
 
 	places    *places
 	crowds    *crowds
@@ -46,8 +47,8 @@ type flights struct {
 func newFlights(r *replica, l *limiter, w *writer, m *mover, h *heldChecks) *flights {
 	fs := &flights{
 		replica: r, limiter: l, writer: w, mover: m, held: h, troubles: newTroubles(h.ring, r.config.Heartbeat, r.log, r.metrics),
-		maintained: newMaintained(h.ring, r.log, r.metrics),
-		outages:    newOutages(r.config.Ways), places: newPlaces(r.config.Concurrency), crowds: newCrowds(r.config.Concurrency), running: newRunning(),
+		maintained: newMaintained(h.ring, r.log, r.metrics), latest: newLatest(h.ring, r.log, r.metrics),
+		outages: newOutages(r.config.Ways), places: newPlaces(r.config.Concurrency), crowds: newCrowds(r.config.Concurrency), running: newRunning(),
 	}
 	fs.crew = newCrew(idleWorkers, func() crewWorker[*flight] { return worker{newBox(fs.checks)} })
 	return fs

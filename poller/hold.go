@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate"
 )
 
 // A Holder is a Checker whose third party holds a call until something comes: a long poll.
@@ -269,6 +270,7 @@ func (h *hold) next(page Result, wait time.Duration) (_ Result, then verdict, co
 	fs.metrics.checks.WithLabelValues(f.record.account.Kind, "ok").Inc()
 	fs.tally.checked(true)
 	f.counted(true, 0) // commit counts the page's messages
+	f.ran(circulate.MarkOK, "", len(page.Messages))
 	return page, then, len(page.Messages) > 0 || page.Cursor != nil || then == toRelease || h.mustRenew(wait)
 }
 

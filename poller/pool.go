@@ -171,6 +171,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	beating.Go(func() { p.beatOn(heart) })
 	beating.Go(func() { p.tellHeld(heart) })
 	beating.Go(func() { p.keepActivity(heart) })
+	beating.Go(func() { p.flights.latest.run(heart, p.config.Heartbeat) })
 	beating.Go(func() { p.claimer.listen(ctx) })
 	beating.Go(func() { p.room.run(heart) })
 	beating.Go(func() { p.flights.troubles.run(heart) })

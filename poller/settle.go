@@ -263,6 +263,11 @@ func (f *flight) submit(item circulate.Return, outcome, class string, written fu
 	}
 	fs.tally.checked(outcome == "ok")
 	f.counted(outcome == "ok", len(item.Messages))
+	found := len(item.Messages)
+	if f.hold == nil {
+		found += f.messages
+	}
+	f.ran(item.Mark, item.Error, found)
 	fs.meter.add(time.Now())
 	if item.Park != "" {
 		fs.metrics.parked.WithLabelValues(f.record.account.Kind).Inc()

@@ -14,12 +14,14 @@
 //	[Journal]    appended to a stream; the latest so many
 //	[Series]     appended to a list; the latest so many, one a second
 //	[Terms]      by name; until they end; at most MostTerms of a sort
+//	[Checks]     by account, the latest MostChecks; of MostWatched accounts, while somebody looks
 //	[Endpoints]  reports by process, while it lives; orders appended to a stream, for an hour
 //
 // Each has a type of its own because it stores documents in its own form, and versions that run
 // side by side must read each other's. Keys, vault and sessions have a HASH of texts that begin
 // with numbers, but different keys beside it: names and last uses, a ZSET of names and a sum of
-// bytes, ZSETs of ends for all and for each owner. A notice has only its field of a HASH. A
+// bytes, ZSETs of ends for all and for each owner. A notice has only its field of a HASH. Checks
+// are a LIST for each account. A
 // series is a LIST, whose points carry their own time. Only the journal and the orders share a
 // form, the capped STREAM.
 package document

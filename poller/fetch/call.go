@@ -69,12 +69,19 @@ func (r *Response) RetryAfter() time.Duration { return retryAfter(r.Header, time
 
 // Do makes a call and reads the answer. An answer of any status is a success; the error
 // is always an *Error. After Call.MaxRedirects redirects, the next one is the answer. The call is recorded
-// within the context's span, if there is one.
+// within the context's span, if there is one, and the check learns of the answer: see poller.Answered.
 func (c *Client) Do(ctx context.Context, call Call) (*Response, error) {
+	var response *Response
+	var err error
 	if within := span.Of(ctx); within != nil {
-		return c.recorded(ctx, within, call)
+		response, err = c.recorded(ctx, within, call)
+	} else {
+		response, err = c.make(ctx, call)
 	}
-	return c.make(ctx, call)
+	if err == nil {
+		poller.Answered(ctx, response.Status, len(response.Body))
+	}
+	return response, err
 }
 
 // make makes a call and reads the answer.

@@ -54,6 +54,7 @@ func calls() map[string]asked {
 		"GET /v1/accounts/{id}/conversations":        {ok: []int{200}},
 		"GET /v1/accounts/{id}/trail":                {ok: []int{200}},
 		"GET /v1/accounts/{id}/versions":             {ok: []int{200}},
+		"GET /v1/accounts/{id}/checks":               {ok: []int{200}},
 		"POST /v1/accounts/{id}/restore":             {body: `{"version":"1-1"}`, ok: []int{404}}, // TestVersionsComeBack has one that is there
 		"POST /v1/accounts/{id}/pause":               {ok: []int{200}, spoils: true},
 		"POST /v1/accounts/{id}/resume":              {ok: []int{200}, spoils: true},

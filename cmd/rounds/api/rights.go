@@ -80,6 +80,7 @@ func Rights() []Right {
 		{"GET /v1/accounts/{id}/conversations", access.Viewer, scopeAccount},
 		{"GET /v1/accounts/{id}/trail", access.Viewer, scopeAccount},
 		{"GET /v1/accounts/{id}/versions", access.Viewer, scopeAccount},
+		{"GET /v1/accounts/{id}/checks", access.Viewer, scopeAccount},
 		{"POST /v1/accounts/{id}/restore", access.Editor, scopeAccount},
 		{"POST /v1/accounts/{id}/sends", access.Sender, scopeAccount},
 		{"POST /v1/accounts/{id}/pause", access.Operator, scopeAccount},

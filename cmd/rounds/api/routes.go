@@ -56,6 +56,7 @@ func (s *Server) routes(t terms) (*serving, error) {
 	s.reloadRoute(api)
 	s.trailRoutes(api)
 	s.versionRoutes(api)
+	s.checkRoutes(api)
 	s.keyRoutes(api)
 	s.sessionRoutes(api)
 	s.secretRoutes(api)

@@ -412,6 +412,11 @@ func (c *Client) WebhookAttempts(ctx context.Context, name string) (api.WebhookA
 	return get[api.WebhookAttempts](ctx, c, namedPath("/v1/webhooks/", name)+"/attempts")
 }
 
+// AccountChecks returns the latest checks of an account, and asks pollers to report them.
+func (c *Client) AccountChecks(ctx context.Context, id string) (api.AccountChecks, error) {
+	return get[api.AccountChecks](ctx, c, accountPath(id)+"/checks")
+}
+
 // AccountVersions returns a page of earlier versions of an account's record.
 func (c *Client) AccountVersions(ctx context.Context, id, cursor string, limit int) (api.AccountVersions, error) {
 	return get[api.AccountVersions](ctx, c, pagePath(accountPath(id)+"/versions", cursor, limit))

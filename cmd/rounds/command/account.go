@@ -32,6 +32,7 @@ func newAccountCommand(env environment) *cobra.Command {
 		newGetCommand(env),
 		newListCommand(env),
 		newWhyCommand(env),
+		newChecksCommand(env),
 		newVersionsCommand(env),
 		newRestoreVersionCommand(env),
 		newNudgeCommand(env),

@@ -270,6 +270,8 @@ func (u *underACL) accounts(site *upstream.Upstream, kf *wecom.WeCom) {
 	u.until("last success  2", "account", "why", "news")
 	u.until("last success  2", "account", "why", "bot")
 	u.until("last success  2", "account", "why", "kf")
+	u.until(`"status":`, "account", "checks", "news", "--json")
+	u.run("account", "checks", "news")
 	u.run("account", "get", "news")
 	for _, flags := range [][]string{{}, {"--label", "team=press"}, {"--state", "failing"}, {"--sort", "due", "--limit", "1"}, {"--json"}} {
 		u.run(append([]string{"account", "list"}, flags...)...)

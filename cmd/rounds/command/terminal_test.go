@@ -93,6 +93,7 @@ func hostileAPI(t *testing.T, refuse bool) string {
 		{`GET (/v1/accounts/[^/]+/trail|/v1/trail)`, filled[api.TrailPage]()},
 		{`GET /v1/accounts/[^/]+/timeline`, filled[api.TimelinePage]()},
 		{`GET /v1/accounts/[^/]+/versions`, filled[api.AccountVersions]()},
+		{`GET /v1/accounts/[^/]+/checks`, filled[api.AccountChecks]()},
 		{`POST /v1/accounts/[^/]+/restore`, filled[api.Restored]()},
 		{`GET /v1/problems`, filled[api.Problems]()},
 		{`GET /v1/concerns`, filled[concern.Concerns]()},
@@ -239,7 +240,7 @@ func TestNothingOthersWroteIsObeyed(t *testing.T) {
 	for _, url := range []string{hostileAPI(t, false), hostileAPI(t, true)} {
 		for _, line := range []string{
 			"account add a --kind feed", "account edit a", "account export", "account get a", "account import " + file, "account list", "jobs list", "jobs show a", "jobs stop a", "jobs resume a", "jobs undo a", "account pause --all --job", "account list --sort due", "account nudge a",
-			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account set --where kind=feed --every 1m", "account retry a", "account retry --all --job", "account why a", "account versions a", "account restore a 1-1 --yes", "account restore a 1-1 --dry-run",
+			"account pause a", "account pause --all", "account resume a", "account rm a --yes", "account set a --every 1m", "account set --where kind=feed --every 1m", "account retry a", "account retry --all --job", "account why a", "account versions a", "account checks a", "account restore a 1-1 --yes", "account restore a 1-1 --dry-run",
 			"audit", "doctor", "weixin login a", "mail login a --provider google", "dead drop 1:1-1", "dead list", "dead replay 1:1-1", "groups list", "kinds", "groups rm a --yes", "health --url " + url, "messages tail --from start --limit 1", "messages search a",
 			"messages tail --group g --from start --limit 1", "backup " + filepath.Join(t.TempDir(), "b"), "restore " + saved + " --dry-run", "parked list", "parked revive a", "problems", "concerns list", "concerns acknowledge a", "concerns silence a --lasts 1h --reason r", "concerns unsilence a", "maintenance set a --host h --lasts 1h --reason r", "maintenance list", "maintenance end a", "views save a --where kind=feed", "views list", "views rm a", "sessions list", "sessions end a", "reload", "reshard --to 4", "stats", "trail", "webhooks enable a", "webhooks list",
 			"webhooks add a https://a.example/", "webhooks set a --new-key", "webhooks test a", "webhooks remove a --yes", "webhooks retry a", "webhooks show a", "webhooks attempts a", "webhooks skip a --yes", "key list", "key create a --role viewer", "key revoke a --yes", "whoami", "secret list", "secret set A", "secret rm A --yes",

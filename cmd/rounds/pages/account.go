@@ -15,6 +15,7 @@ const (
 	accountMessages = 6                // latest messages that the page of an account shows
 	accountEvents   = 60               // events of its timeline, before similar ones are folded
 	accountKept     = 10 * time.Second // how long a live page shows what costs Redis more
+	checksKept      = 4 * time.Second  // the same of the latest checks
 )
 
 // oneAccount is what the page of one account shows.
@@ -26,12 +27,13 @@ type oneAccount struct {
 	Events   []timelineEvent // the events of the timeline, folded
 	Facts    []fact
 	Messages []accountMessage
-	Talk     *talk      // nil: it could not be read
-	Box      *answerBox // nil: the visitor cannot answer
-	Unboxed  bool       // there is a peer to answer, and the page has no box yet
-	Older    string     // the address of older events; empty: there are none
-	Earlier  bool       // the page shows older events, which do not change
-	Found    bool       // false: the messages could not be read
+	Checks   *latestChecks // nil: they could not be read
+	Talk     *talk         // nil: it could not be read
+	Box      *answerBox    // nil: the visitor cannot answer
+	Unboxed  bool          // there is a peer to answer, and the page has no box yet
+	Older    string        // the address of older events; empty: there are none
+	Earlier  bool          // the page shows older events, which do not change
+	Found    bool          // false: the messages could not be read
 
 	at string // the address of its live stream; empty: the page's own
 }
@@ -85,20 +87,33 @@ func (s *schedule) Late() bool { return s.Place == "scheduled" && !s.Due.After(s
 func (s *schedule) Strip() []check {
 	strip := make([]check, len(s.Checks))
 	for i, mark := range s.Checks {
-		class := "bad"
-		switch mark {
-		case "ok":
-			class = "good"
-		case "more", "blameless", "rate_limited", "maintenance":
-			class = "warn"
-		}
-		strip[len(strip)-1-i] = check{mark, class}
+		strip[len(strip)-1-i] = checkOf(mark)
 	}
 	return strip
 }
 
+// latestChecks are the latest checks of an account, as far as pollers reported them.
+type latestChecks struct{ Checks []latestCheck }
+
+// latestCheck is how one of them went.
+type latestCheck struct{ api.AccountCheck }
+
+// Shown returns how the check went.
+func (c *latestCheck) Shown() check { return checkOf(c.Outcome) }
+
 // check is how one check went.
 type check struct{ Mark, Class string }
+
+// checkOf returns the check that ended with a mark.
+func checkOf(mark string) check {
+	switch mark {
+	case "ok":
+		return check{mark, "good"}
+	case "more", "blameless", "rate_limited", "maintenance":
+		return check{mark, "warn"}
+	}
+	return check{mark, "bad"}
+}
 
 // Changed returns the latest change of the record, or nil if it is not among the events.
 func (a *oneAccount) Changed() *api.TimelineEvent {
@@ -165,6 +180,12 @@ func readAccount(v *visit) (any, error) {
 	}
 	if v.May("GET /v1/messages") {
 		err = a.readMessages(v)
+	}
+	var checks latestChecks
+	if failed := v.seldom(path+"/checks", "", checksKept, &checks); failed == nil {
+		a.Checks = &checks
+	} else {
+		err = errors.Join(err, failed)
 	}
 	if v.May(routeTalk) {
 		err = errors.Join(err, a.readTalk(v))

@@ -44,6 +44,8 @@ func accountSite(t *testing.T, role access.Role, schedule string) (http.Handler,
 			answering(schedule)(w, r)
 		case strings.HasSuffix(path, "/timeline"):
 			answering(someTimeline)(w, r)
+		case strings.HasSuffix(path, "/checks"):
+			answering(`{"checks":[{"time":"2026-11-22T14:00:00Z","seconds":1.5,"outcome":"transient","error":"http_500: <i>no","status":500,"bytes":2048,"messages":0},{"time":"2026-11-22T13:00:00Z","outcome":"ok","messages":3}]}`)(w, r)
 		case path == "/v1/messages":
 			answering(foundOfAccount)(w, r)
 		case strings.HasPrefix(path, "/v1/accounts/"):
@@ -73,7 +75,8 @@ func TestAccountShowsWhereItIsAndWhy(t *testing.T) {
 		"a/&lt;b&gt;?", "a pause after a failure", "4 failures in a row; 12 more park it", "http_404: &lt;b&gt;no&lt;/b&gt;", "failure 10 in a row", "1 message", "by cms",
 		"cadence, config.&lt;u&gt;", "REPLICA&lt;1&gt;", "paused", "by ann", "resumed with a backfill", "unheard: of", "within 5 s", `href="/account?cursor=CURSOR&amp;id=a%2F%3Cb%3E%3F"`,
 		"headers.X-Key", "PRESS_KEY", "https://x.example/&lt;script&gt;", "headers.Empty", `[1,{&#34;secret&#34;:&#34;S&#34;}]`, "team=&lt;i&gt;", "keeps messages for 3 d; 1 d are left",
-		"A &lt;title&gt; of news", `{&#34;n&#34;:1}`, `title="new-mark"`, "another address for good", `action="/account/check"`, `action="/account/pause"`, `action="/account/delete"`,
+		"A &lt;title&gt; of news", `{&#34;n&#34;:1}`, `title="new-mark"`, "another address for good", `<span class="bad">failed</span><small><bdi>http_500: &lt;i&gt;no</bdi></small></td><td class="n">1.5 s</td><td class="n">500</td><td class="n">2 KiB</td><td class="n">0</td>`,
+		`<span class="good">succeeded</span></td><td class="n">`, `action="/account/check"`, `action="/account/pause"`, `action="/account/delete"`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
@@ -164,7 +167,7 @@ func TestLiveAccountAsksSeldom(t *testing.T) {
 			path, _, _ := strings.Cut(call, "?")
 			count[path]++
 		}
-		if count["GET /v1/accounts/x"] != 8 || count["GET /v1/accounts/x/timeline"] != 2 || count["GET /v1/messages"] != 2 {
+		if count["GET /v1/accounts/x"] != 8 || count["GET /v1/accounts/x/timeline"] != 2 || count["GET /v1/messages"] != 2 || count["GET /v1/accounts/x/checks"] != 4 {
 			t.Errorf("asked %v", count)
 		}
 	})
