@@ -39,8 +39,8 @@ type Load struct {
 // covers Redis' memory, the pollers' places and the budget of adaptive accounts. It knows nothing of
 // processors, of networks, of disks, and of what third parties allow.
 type Capacity struct {
-	Room   float64         `json:"room" doc:"The least of the bounds. 10: ten times as many as there are, or more."`
-	Bound  string          `json:"bound" enum:"memory,places,held,budget" doc:"The bound that is reached first."`
+	Room   float64 `json:"room" doc:"The least of the bounds. 10: ten times as many as there are, or more."`
+	Bound  string  `json:"bound" enum:"memory,places,held,budget" doc:"The bound that is reached first."`
 	Bounds []Bound `json:"bounds" nullable:"false" doc:"The tightest first. What has no limit, or is not known, is left out."`
 }
 
