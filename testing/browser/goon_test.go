@@ -83,6 +83,7 @@ func testGoesOn(t *testing.T, b *Browser) {
 		{"/messages?text=x", messages, "Looked at 20,000 of 20,000"},
 	} {
 		api.refuses.Store(0)
+		tab.expect(http.StatusServiceUnavailable) // of the page before, told late
 		try(t, func() error { return tab.Go(tt.path) }, func() error { return tab.await(ended) })
 		text, err := eval[string](tab, tt.rows)
 		said, saying := eval[string](tab, `document.getElementById("more").innerText`)
