@@ -83,7 +83,6 @@ func testGoesOn(t *testing.T, b *Browser) {
 		{"/messages?text=x", messages, "Looked at 20,000 of 20,000"},
 	} {
 		api.refuses.Store(0)
-		tab.expect(http.StatusServiceUnavailable) // of the page before, told late
 		try(t, func() error { return tab.Go(tt.path) }, func() error { return tab.await(ended) })
 		text, err := eval[string](tab, tt.rows)
 		said, saying := eval[string](tab, `document.getElementById("more").innerText`)
@@ -104,7 +103,8 @@ func testGoesOn(t *testing.T, b *Browser) {
 		api.refuses.Store(3)
 		tab.expect(http.StatusServiceUnavailable)
 		try(t, func() error { return tab.Go(tt.path) }, func() error {
-			return tab.await(`(` + tt.rows + `) === "1-1 1-2 2-1 2-2" && document.querySelector("#more a[rel=next]")`)
+			return tab.await(`(` + tt.rows + `) === "1-1 1-2 2-1 2-2" && document.querySelector("#more a[rel=next]")` +
+				` && performance.getEntriesByType("resource").some((e) => e.responseStatus === 503)`)
 		})
 		sound(t, tab)
 	}
