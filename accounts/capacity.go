@@ -34,7 +34,7 @@ type Load struct {
 	Spent, Budget float64 // checks a second of adaptive accounts, if these cannot give way to more accounts
 }
 
-// Capacity says how many more accounts fit, as a share of those that there are: 0.3 is 30 % more. They
+// Capacity says how many more accounts fit, as a share of the present ones: 0.3 is 30 % more. They
 // must be like those: as large, with as many messages, checked as often, by checks that take as long. It
 // covers Redis' memory, the pollers' places and the budget of adaptive accounts. It knows nothing of
 // processors, of networks, of disks, and of what third parties allow.

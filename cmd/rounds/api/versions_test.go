@@ -10,7 +10,7 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-// Each change of a record leaves the version before it, with what it changed, and a version is had
+// Each change of a record leaves the version before it and what it changed. A restore brings a version
 // back as any other change is made: judged, under its condition, and in the trail.
 func TestVersionsComeBack(t *testing.T) {
 	f := newFixture(t, withTrailLog(t))

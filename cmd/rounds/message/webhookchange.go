@@ -154,7 +154,7 @@ func (r *Reader) RemoveWebhook(ctx context.Context, name string, stays bool) (fo
 			if _, err := r.ring.Endpoints().Enable(ctx, name); err != nil {
 				return false, err
 			}
-			// Whoever looks next sees no endpoint, as far as processes still report.
+			// Wait until no process reports the endpoint, so that whoever looks next does not see it.
 			_, err := awaitReports(ctx, document.Of(r.ring).Endpoints(), name, withdrawnWithin, func(reports []document.Report) bool { return len(reports) == 0 })
 			return err == nil, err
 		case !errors.Is(err, ErrGroupAlive):
