@@ -2,7 +2,6 @@ package brokers
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -12,31 +11,16 @@ import (
 	"github.com/rounds-dev/rounds/testing/sinktest"
 )
 
-// handled stores batches of 256 new messages of 32 accounts, 16 at once as a consumer does.
+// handled stores batches of 256 new messages of 32 accounts.
 func handled(b *testing.B, to delivery.Sink) {
-	if err := to.Prepare(b.Context()); err != nil {
-		b.Fatal(err)
-	}
 	const size, accounts = 256, 32
-	var batches atomic.Int64
-	b.SetParallelism(8)
-	b.ResetTimer()
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			n := batches.Add(1)
-			var names []string
-			for i := range accounts {
-				names = append(names, fmt.Sprint(n, "-", i))
-			}
-			for _, err := range to.Handle(b.Context(), sinktest.Messages(size/accounts, names...)) {
-				if err != nil {
-					b.Error(err)
-					return
-				}
-			}
+	sinktest.Bench(b, to, func(n int64) []delivery.Delivery {
+		names := make([]string, accounts)
+		for i := range names {
+			names[i] = fmt.Sprint(n, "-", i)
 		}
+		return sinktest.Messages(size/accounts, names...)
 	})
-	b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "messages/s")
 }
 
 // BenchmarkHandleKafka writes to kfake, in the same process: it tells what the client costs, and not what Kafka does.
