@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -18,8 +19,10 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
+	"github.com/rounds-dev/rounds/cmd/rounds/telemetry"
 	"github.com/rounds-dev/rounds/monitor"
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/poller/span"
 )
 
 const (
@@ -140,7 +143,8 @@ func (b *cadenceBench) fill(ctx context.Context, server *connect.Single, first, 
 	})
 }
 
-// start runs pools and one monitor until the returned function is called.
+// start runs pools and one monitor until the returned function is called. Traces are exported if
+// variables of OpenTelemetry ask for it, as the service does.
 func start(ring *circulate.Ring, checker poller.Checker, pools int, config poller.Config, metrics *poller.Metrics) (stop func() error, err error) {
 	checkers, err := poller.NewCheckers(checker)
 	if err != nil {
@@ -150,10 +154,19 @@ func start(ring *circulate.Ring, checker poller.Checker, pools int, config polle
 	if err != nil {
 		return nil, err
 	}
+	var spans span.Recorder
+	closeSpans := func() {}
+	if telemetry.Asked(os.LookupEnv) {
+		recorder, err := telemetry.Open(context.Background(), telemetry.Options{Version: "bench", Instance: "bench", Log: slog.Default()})
+		if err != nil {
+			return nil, err
+		}
+		spans, closeSpans = recorder, recorder.Close
+	}
 	config.RecordsKept = 2_000_000
 	running := []func(context.Context) error{m.Run}
 	for range pools {
-		p, err := poller.New(ring, checkers, config, poller.Options{Metrics: metrics})
+		p, err := poller.New(ring, checkers, config, poller.Options{Metrics: metrics, Spans: spans})
 		if err != nil {
 			return nil, err
 		}
@@ -168,6 +181,7 @@ func start(ring *circulate.Ring, checker poller.Checker, pools int, config polle
 	return func() error {
 		cancel()
 		wg.Wait()
+		closeSpans()
 		close(errs)
 		for err := range errs {
 			if err != nil {
