@@ -15,8 +15,9 @@ const (
 	// large ones: about searchBytes in all shards together.
 	searchAhead = 256
 	searchBytes = 8 << 20
-	// searchRest is the time of reading after which a search rests for as long, so that it takes
-	// Redis for at most half of the time.
+	// searchRest is the time of reading after which a search rests until Redis was left alone for as
+	// long, so that it takes Redis for at most half of the time. What it does with the messages
+	// meanwhile is a part of the rest.
 	searchRest = 5 * time.Millisecond
 )
 
@@ -32,7 +33,8 @@ type Search struct {
 	order    *merge // nil: nothing was read yet
 
 	held int           // bytes of data that were read ahead
-	debt time.Duration // time of reading since the last rest
+	debt time.Duration // time of reading that Redis was not yet left alone for
+	read time.Time     // when the last reading ended
 }
 
 // WrittenBefore returns the position behind all messages that were written before a time of Redis' clock.
@@ -130,6 +132,7 @@ func (s *Search) least() int { return max(1, min(8, aheadMessages/len(s.shards))
 
 // fill reads on in some shards, and decides by the size of what came how much is read next.
 func (s *Search) fill(ctx context.Context, sources ...*source) error {
+	s.debt = max(0, s.debt-time.Since(s.read))
 	if s.debt >= searchRest {
 		rest := time.NewTimer(s.debt)
 		defer rest.Stop()
@@ -145,7 +148,8 @@ func (s *Search) fill(ctx context.Context, sources ...*source) error {
 	if err := read.fill(ctx, sources...); err != nil {
 		return err
 	}
-	s.debt += time.Since(began)
+	s.read = time.Now()
+	s.debt += s.read.Sub(began)
 	for _, one := range sources {
 		size := 0
 		for i := range one.found {

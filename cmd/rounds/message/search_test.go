@@ -200,3 +200,51 @@ func textIn(t *testing.T, d *json.Decoder, part string) (has bool) {
 	}
 	return has
 }
+
+// BenchmarkSearch looks through 300,000 messages in 64 shards for a text that none has.
+func BenchmarkSearch(b *testing.B) {
+	const shards, each = 64, 300_000 / 64
+	ctx := context.Background()
+	server := redistest.Connect(b, redistest.Start(b))
+	r, ring := newWorld(b, server, shards)
+	for shard := range shards {
+		key := ring.Streams().Keys(shard).Messages
+		conn, err := server.Conn(ctx, key)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for n := range each {
+			data := fmt.Sprintf(`{"text":"Order %d was shipped and arrives soon.","from":{"id":%d,"name":"Customer %d"},"chat":{"id":%d}}`, n, n, n%1000, n%1000)
+			err = errors.Join(err, conn.Send("XADD", key, fmt.Sprintf("%d-%d", 1_800_000_000_000+n, shard), "account", "account-1", "kind", "telegram", "id", n, "type", "message", "time", "", "data", data))
+		}
+		_, done := conn.Do("")
+		if err := errors.Join(err, done, conn.Close()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		from, err := r.Position(ctx, FromNow)
+		if err != nil {
+			b.Fatal(err)
+		}
+		search, err := r.Search(from, "", time.Time{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		seen := 0
+		for found, err := search.Next(ctx, 500); len(found) > 0 || err != nil; found, err = search.Next(ctx, 500) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := range found {
+				if err := search.Pass(&found[i]); err != nil || HasText(found[i].Message.Data, "nowhere") {
+					b.Fatal("found, or ", err)
+				}
+			}
+			seen += len(found)
+		}
+		if seen != shards*each {
+			b.Fatalf("met %d messages", seen)
+		}
+	}
+}
