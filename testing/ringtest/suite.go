@@ -4,7 +4,6 @@
 package ringtest
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -14,19 +13,11 @@ import (
 // its own, so that all can run on one server at once.
 func Run(t *testing.T, server redistest.Redis) {
 	t.Helper()
-	Part(t, server, "")
-}
-
-// Part runs those tests of [Run] whose names begin with a prefix, for the package that they
-// are about.
-func Part(t *testing.T, server redistest.Redis, prefix string) {
-	t.Helper()
 	// These run before the others: with thousands of entries they block an embedded
 	// server for so long that steps of others would time out.
 	alone := map[string]bool{"return while thousands are in flight": true, "return of many equals many returns": true}
 	// The group ends only when the parallel tests in it have.
 	t.Run("ring", func(t *testing.T) {
-		ran := 0
 		for name, test := range map[string]func(*fixture){
 			"claim takes the longest waiting first":               claimInOrder,
 			"claim is stamped by Redis' clock":                    claimStamped,
@@ -289,19 +280,12 @@ func Part(t *testing.T, server redistest.Redis, prefix string) {
 			"bad input is refused":                                badInput,
 			"random walk":                                         randomWalk,
 		} {
-			if !strings.HasPrefix(name, prefix) {
-				continue
-			}
-			ran++
 			t.Run(name, func(t *testing.T) {
 				if !alone[name] {
 					t.Parallel()
 				}
 				test(newFixture(t, server))
 			})
-		}
-		if ran == 0 {
-			t.Errorf("no test's name begins with %q", prefix)
 		}
 	})
 }
