@@ -41,11 +41,6 @@ func (h *hands) testEveryPage(t *testing.T) {
 	h.open("/system")
 	h.goes(`form[action="/system/audit"] button`, "/system/audit")
 	inspect(t, h.tab)
-	h.open("/accounts/revive?kind=feed")
-	if h.shows(`document.querySelector(".bulkform button") !== null`) == "true" {
-		h.goes(`.bulkform button`, "/accounts/bulk/run")
-		inspect(t, h.tab)
-	}
 	sound(t, h.tab)
 }
 
@@ -53,7 +48,7 @@ func (h *hands) testEveryPage(t *testing.T) {
 // refusal leads to.
 func (h *hands) addresses() map[string]string {
 	h.t.Helper()
-	all := map[string]string{"/failure": "", "/system/audit": "", "/accounts/bulk/run": "", "/jobs": "/jobs", "/account/weixin/code": "/account/weixin/code?at=none"}
+	all := map[string]string{"/failure": "", "/system/audit": "", "/jobs": "/jobs", "/account/weixin/code": "/account/weixin/code?at=none"}
 	for _, p := range slices.Concat(scene.Pages(h.failing[3].ID), scene.Forms(h.failing[3].ID)) {
 		path, _, _ := strings.Cut(p.Path, "?")
 		all[path] = p.Path

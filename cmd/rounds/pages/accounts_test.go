@@ -188,7 +188,7 @@ func TestManyAccountsAreChangedAfterAQuestion(t *testing.T) {
 	if _, _, body := d.get("/accounts/bulk?do=delete&prefix=zebra"); !strings.Contains(body, "No account is selected now") || strings.Contains(body, "for good</button>") {
 		t.Errorf("of none\n%s", body)
 	}
-	for path, want := range map[string]int{"/accounts/bulk?do=pause": 422, "/accounts/bulk?do=explode&all=true": 422, "/accounts/bulk/run": 404} {
+	for path, want := range map[string]int{"/accounts/bulk?do=pause": 422, "/accounts/bulk?do=explode&all=true": 422} {
 		if status, _, _ := d.get(path); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}
@@ -226,9 +226,6 @@ func TestManyAccountsAreChangedAfterAQuestion(t *testing.T) {
 	if status, _, body := d.post("/accounts/bulk", "do", "set", "all", "true", "set.cadence", "often", "set.labels", "a=b"); status != 422 || !strings.Contains(body, `value="often"`) || !strings.Contains(body, `value="a=b"`) || !strings.Contains(body, "<code>query.cadence</code>") {
 		t.Errorf("%d\n%s", status, body)
 	}
-	if status, _, body := d.post(bulkRun, "do", "revive", "kind", "feed", "rate", "NaN"); status != 422 || strings.Contains(body, "Done") {
-		t.Errorf("%d\n%s", status, body)
-	}
 }
 
 // The cadence of many accounts is changed and taken back, in two actions each.
@@ -261,65 +258,6 @@ func TestAChangeOfManyIsTakenBack(t *testing.T) {
 	if _, _, body := d.get("/accounts?prefix=a-"); !strings.Contains(body, `href="/v1/accounts:export?prefix=a-"`) {
 		t.Errorf("no export in\n%s", body)
 	}
-}
-
-func TestParkedAccountsAreRevived(t *testing.T) {
-	d := newDesk(t)
-	d.add("a-1", "a-2", "b-1")
-	for _, id := range []string{"a-1", "a-2"} {
-		if _, err := d.ring.Park(t.Context(), d.ring.ShardOf(id), "auth: 401", []string{id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, _, body := d.get("/accounts/revive?kind=feed&reason=auth"); !strings.Contains(body, "Revive 2 accounts") || !strings.Contains(body, `name="do" value="revive"`) {
-		t.Errorf("asked\n%s", body)
-	}
-	if _, _, body := d.get("/accounts/revive?kind=feed&label=team%3Dpress&reason=a&reason=b"); !strings.Contains(body, "<code>label</code>") || !strings.Contains(body, "<code>reason</code>") || strings.Contains(body, "Revive 2") {
-		t.Errorf("what the route does not know\n%s", body)
-	}
-	if _, _, body := d.post(bulkRun, "do", "revive", "kind", "feed", "reason", "auth", "rate", "2"); !strings.Contains(body, "<dt>Revived</dt><dd><b>2</b></dd>") {
-		t.Errorf("revived\n%s", body)
-	}
-}
-
-// When a visitor leaves, what the page does stops.
-func TestLeavingStopsTheChange(t *testing.T) {
-	stopped := make(chan struct{})
-	site := newSite(t, func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/v1/parked:revive") {
-			_, _ = io.WriteString(w, `{}`)
-			return
-		}
-		if r.Context().Err() != nil {
-			close(stopped)
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.WriteString(w, `{"revived":2,"skipped":1,"next":"more"}`)
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &leaving{ResponseRecorder: httptest.NewRecorder(), leave: cancel}
-	r := httptest.NewRequest(http.MethodPost, bulkRun, strings.NewReader("do=revive&kind=feed&rate=1&of=9")).WithContext(ctx)
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	site.ServeHTTP(w, r)
-	<-stopped
-	if body := w.Body.String(); !strings.Contains(body, "3 looked at, 3 selected") || !strings.Contains(body, `<progress max="9" value="3"`) {
-		t.Errorf("shown before\n%s", body)
-	}
-}
-
-// leaving is a connection whose visitor leaves after some progress.
-type leaving struct {
-	*httptest.ResponseRecorder
-	leave func()
-	n     int
-}
-
-func (l *leaving) Write(p []byte) (int, error) {
-	if l.n++; l.n == 4 {
-		l.leave()
-	}
-	return l.ResponseRecorder.Write(p)
 }
 
 // An account that fails for a reason that does not count against it is shown as hindered, as on its

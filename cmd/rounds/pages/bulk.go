@@ -9,29 +9,23 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
-const (
-	bulkRun  = "/accounts/bulk/run" // the reply is written while the change goes on
-	bulkRate = 10                   // how many nudged accounts become due in a second
-)
+// bulkRate is how many nudged accounts become due in a second, unless the form says otherwise.
+const bulkRate = 10
 
-// bulk is what the page shows that asks whether many accounts shall be changed: what will be done,
-// and, if parked accounts are revived, how far that has got.
+// bulk is what the page shows that asks whether many accounts shall be changed.
 type bulk struct {
-	Do       string
-	All      bool // every account
-	Selects  []choiceOf
-	IDs      []string
-	Fields   []choiceOf // hidden fields of the form
-	Count    api.AccountCount
-	Rate     string
-	Set      struct{ Cadence, Priority, Labels, Unlabel string } // what is set
-	Undo     int                                                 // up to how many changed accounts it can be taken back; 0: it cannot
-	Back     string                                              // the list of the selected accounts
-	Refused  *problem
-	Changes  bool // there is something to do
-	Progress api.BulkProgress
-	Failed   string // why the change stopped
-	Ended    bool
+	Do      string
+	All     bool // every account
+	Selects []choiceOf
+	IDs     []string
+	Fields  []choiceOf // hidden fields of the form
+	Count   api.AccountCount
+	Rate    string
+	Set     struct{ Cadence, Priority, Labels, Unlabel string } // what is set
+	Undo    int                                                 // up to how many changed accounts it can be taken back; 0: it cannot
+	Back    string                                              // the list of the selected accounts
+	Refused *problem
+	Changes bool // there is something to do
 }
 
 func bulkPage() *page {
@@ -43,23 +37,16 @@ func bulkPage() *page {
 const mostUndone = 100_000
 
 // Paced reports whether the accounts become due at a rate.
-func (b *bulk) Paced() bool { return b.Do == "nudge" || b.Do == "retry" || b.Do == revive }
+func (b *bulk) Paced() bool { return b.Do == "nudge" || b.Do == "retry" }
 
 // Priorities are the words that the form offers.
 func (b *bulk) Priorities() []string { return priorityNames }
-
-// bulkRunPage is the page of a change under way. Readers cannot open it by an address.
-func bulkRunPage() *page {
-	p := &page{name: "bulkrun", path: bulkRun, menu: "accounts", data: unopened("bulkrun.again")}
-	p.raw = map[string]func(*visit, http.ResponseWriter){"POST " + bulkRun: func(v *visit, w http.ResponseWriter) { v.runBulk(w, p) }}
-	return p
-}
 
 // readBulk reads an order from a query or a form.
 func readBulk(v *visit, q url.Values) (*bulk, error) {
 	b := &bulk{Do: q.Get("do"), Rate: q.Get("rate")}
 	b.Set.Cadence, b.Set.Priority, b.Set.Labels, b.Set.Unlabel = q.Get("set.cadence"), q.Get("set.priority"), q.Get("set.labels"), q.Get("set.unlabel")
-	if !slices.Contains(bulkActions, b.Do) && b.Do != revive {
+	if !slices.Contains(bulkActions, b.Do) {
 		return nil, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.unknown"))
 	}
 	if b.Rate == "" {
@@ -86,12 +73,7 @@ func readBulk(v *visit, q url.Values) (*bulk, error) {
 }
 
 // route returns the route for the change.
-func (b *bulk) route() string {
-	if b.Do == revive {
-		return "POST /v1/parked:revive"
-	}
-	return "POST /v1/accounts:" + b.Do
-}
+func (b *bulk) route() string { return "POST /v1/accounts:" + b.Do }
 
 // query returns the API's parameters for the selected accounts.
 func (b *bulk) query() url.Values {
@@ -115,54 +97,13 @@ func askBulk(v *visit, q url.Values) (*bulk, error) {
 	if len(b.Fields) == 0 {
 		return nil, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.nothing"))
 	}
-	if b.Do == revive {
-		err = b.countRevived(v)
-	} else {
-		selection := b.query()
-		selection.Del("all")
-		selection.Set("looks", countLooks)
-		err = v.get(address("/v1/accounts:count", selection), &b.Count)
-	}
+	selection := b.query()
+	selection.Del("all")
+	selection.Set("looks", countLooks)
+	err = v.get(address("/v1/accounts:count", selection), &b.Count)
 	if b.Refused = refusedFor(err, http.StatusUnprocessableEntity); b.Refused != nil {
 		return b, nil
 	}
 	b.Changes = b.Count.Count > 0 || !b.Count.Complete
 	return b, err
-}
-
-// runBulk revives parked accounts, and writes the page meanwhile: each line of progress
-// hides the one before. When the visitor leaves the page, or stops loading it, the change stops
-// too.
-func (v *visit) runBulk(w http.ResponseWriter, p *page) {
-	if !v.readForm(w) {
-		return
-	}
-	b, err := readBulk(v, v.r.PostForm)
-	if err != nil {
-		v.fail(w, v, err)
-		return
-	}
-	if b.Do != revive {
-		v.fail(w, v, refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.unknown")))
-		return
-	}
-	b.Count.Count, _ = strconv.Atoi(v.r.PostForm.Get("of")) // for the bar alone
-	page := &bulkWriter{v.asItGoes(w, p, v.lang.text("bulk.do."+b.Do), b), b}
-	err = page.revive()
-	switch refused := refusedFor(err); {
-	case refused != nil && !page.begun:
-		v.fail(w, v, err)
-		return
-	case refused != nil:
-		b.Failed = refused.Error()
-	case err != nil && !b.Ended:
-		b.Failed = v.lang.text("bulkrun.cut")
-	}
-	_ = page.end() // a visitor who has gone needs no end
-}
-
-// bulkWriter writes the page of a change under way.
-type bulkWriter struct {
-	*steps
-	bulk *bulk
 }

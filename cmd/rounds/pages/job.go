@@ -166,9 +166,6 @@ func orderBulk(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if b.Do == revive {
-		return "", refusal(http.StatusUnprocessableEntity, v.lang.text("bulk.unknown"))
-	}
 	q := b.query()
 	q.Set("job", "true")
 	if b.Paced() {

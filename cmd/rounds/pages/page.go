@@ -217,7 +217,7 @@ func allPages() []*page {
 		overviewPage(),
 		messagesPage(), messagePage(), deliveryPage(), letterPage(), webhookPage(), sendsPage(), limitsPage(),
 		problemsPage(), chartsPage(),
-		accountsPage(), bulkPage(), bulkRunPage(), movingPage(), revivePage(), jobsPage(), jobPage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
+		accountsPage(), bulkPage(), movingPage(), jobsPage(), jobPage(), newPage(), editPage(), weixinPage(), scanPage(), mailPage(), mailCodePage(), mailBackPage(),
 		systemPage(), administrationPage(),
 		auditRunPage(),
 		trailOfAllPage(),

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -231,6 +232,32 @@ func TestAuditGoesOnToItsEnd(t *testing.T) {
 	if w := ask(siteFor(t, access.Admin, api), "GET", "/system/audit"); w.Code != http.StatusNotFound {
 		t.Errorf("GET: %d", w.Code)
 	}
+}
+
+// When a visitor leaves, the audit stops.
+func TestLeavingStopsTheAudit(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	calls := 0
+	site := siteFor(t, access.Admin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/audit" {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
+		if calls++; calls == 2 {
+			leave()
+		}
+		if r.Context().Err() != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, `{"accounts":20,"shards_audited":1,"shards":4,"next":"c"}`)
+	}))
+	w := httptest.NewRecorder()
+	site.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/system/audit", nil))
+	if calls != 2 {
+		t.Errorf("the audit called %d times", calls)
+	}
+	contains(t, w.Body.String(), "1 of 4 shards audited · 20 accounts", "The audit stopped.")
 }
 
 func TestTrailShowsWhoChangedWhat(t *testing.T) {

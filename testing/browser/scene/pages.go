@@ -39,7 +39,6 @@ func Forms(account string) []Page {
 		{"versions", "/account/versions?id=" + id},
 		{"moving", "/accounts/moving"},
 		{"pause many", "/accounts/bulk?do=pause&kind=feed"},
-		{"revive many", "/accounts/revive?kind=feed"},
 		{"administration", "/administration"},
 		{"trail", "/trail"},
 	}
