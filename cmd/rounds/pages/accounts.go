@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -90,6 +91,8 @@ type accountsList struct {
 	Empty    bool        // there is no account at all
 	Jobs     []*shownJob // changes of many accounts that are under way
 	Export   string      // the address of the selected accounts' records
+	OPML     string      // that of the feeds among them; empty: the kinds that are selected have none
+	Others   bool        // accounts of other kinds may be selected too, which OPML leaves out
 	Trail    string      // the address of what happened to an account that may be gone; empty: none
 	Views    *savedViews
 }
@@ -271,6 +274,11 @@ func listAccounts(v *visit) (any, error) {
 	}
 	l.Views = v.views("accounts", query)
 	l.Export = address("/v1/accounts:export", chosen)
+	if of := chosen["kind"]; len(of) == 0 || slices.Contains(of, "feed") {
+		feeds := maps.Clone(chosen)
+		feeds.Set("format", "opml")
+		l.OPML, l.Others = address("/v1/accounts:export", feeds), len(of) != 1
+	}
 	l.Jobs, _ = v.jobs(func(j *api.Job) bool { return j.State == "running" || j.State == "stopping" }) // the list is worth showing without them
 	ask := selected(q)
 	if len(chosen) > 0 && q.Get("count") != "" {

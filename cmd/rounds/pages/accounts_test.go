@@ -260,6 +260,26 @@ func TestAChangeOfManyIsTakenBack(t *testing.T) {
 	}
 }
 
+// OPML has the feeds among the accounts that the filters select, and the list says that it leaves out
+// the others.
+func TestTheSelectionIsExportedAsOPML(t *testing.T) {
+	d := newDesk(t)
+	d.add("a-1", "a-2", "b-1")
+	for query, said := range map[string]bool{"prefix=a-": true, "kind=feed&prefix=a-": false, "kind=feed&kind=own&prefix=a-": true} {
+		_, _, body := d.get("/accounts?" + query)
+		link := regexp.MustCompile(`href="(/v1/accounts:export\?format=opml[^"]*)"`).FindStringSubmatch(body)
+		if link == nil || strings.Contains(body, "feeds only: accounts of other kinds are not in OPML") != said {
+			t.Fatalf("%s leads to %q\n%s", query, link, body)
+		}
+		if status, _, list := d.get(html.UnescapeString(link[1])); status != 200 || strings.Count(list, "xmlUrl=") != 2 || strings.Contains(list, "b-1") {
+			t.Errorf("%s: %d\n%s", query, status, list)
+		}
+	}
+	if _, _, body := d.get("/accounts?kind=own"); strings.Contains(body, "format=opml") {
+		t.Errorf("of a kind without feeds\n%s", body)
+	}
+}
+
 // An account that fails for a reason that does not count against it is shown as hindered, as on its
 // own page, and not as one that is well.
 func TestAccountsThatFailBlamelessly(t *testing.T) {
