@@ -292,7 +292,7 @@ func table() []entry {
 			zh: "限流 {subject} 每分钟推迟 {rate} 次检查。",
 		},
 		{
-			code: BudgetTooSmall, page: "/limits",
+			code: BudgetTooSmall, page: "/limits", alerts: []string{"RoundsBudgetTooSmall"},
 			en: "the budget of adaptive accounts, {value}, is too small: nearly all of them are at their longest intervals, and spend {share} of it",
 			zh: "自适应账号的预算 {value} 太小：几乎所有账号都已用最长间隔，仍用掉预算的 {share}。",
 		},

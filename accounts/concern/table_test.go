@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rounds-dev/rounds/accounts/budget"
 )
 
 var update = flag.Bool("update", false, "write the guide's lists of concerns")
@@ -245,4 +247,24 @@ func rowsOf(language string) string {
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", e.code, strings.TrimSuffix(c.fill(text, plain(), in), "。"), e.page, alerts)
 	}
 	return b.String()
+}
+
+// The alert about the budget fires at the bounds of the concern.
+func TestTheBudgetsAlertHasTheBoundsOfItsConcern(t *testing.T) {
+	t.Parallel()
+	found := regexp.MustCompile(`spent_per_second\) / max\(rounds_budget_checks_per_second\) > ([0-9.]+) and max\(rounds_budget_at_ceiling_ratio\) >= ([0-9.]+)\)`).FindStringSubmatch(deployed(t, "monitoring/alerts.yaml"))
+	if found == nil {
+		t.Fatal("alerts.yaml compares the budget in another way")
+	}
+	share, _ := strconv.ParseFloat(found[1], 64)
+	ceiling, _ := strconv.ParseFloat(found[2], 64)
+	for s, want := range map[budget.Standing]bool{
+		{Budget: 1, Spent: share + 0.01, Ceiling: ceiling}:        true,
+		{Budget: 1, Spent: share - 0.01, Ceiling: ceiling}:        false,
+		{Budget: 1, Spent: share + 0.01, Ceiling: ceiling - 0.01}: false,
+	} {
+		if s.Short() != want {
+			t.Errorf("%+v: %v", s, !want)
+		}
+	}
 }
