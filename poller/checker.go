@@ -93,20 +93,20 @@ type Result struct {
 // Validate checks the bounds that the ring and its readers rely on. Its error is a
 // *CheckError.
 func (r *Result) Validate() error {
-	broken := func(format string, args ...any) error {
+	unfit := func(format string, args ...any) error {
 		return &CheckError{Kind: Protocol, Scope: ScopeAccount, Code: codeBadResult, Message: fmt.Sprintf(format, args...)}
 	}
 	if len(r.Cursor) > maxCursor {
-		return broken("cursor: has %d bytes, at most %d may be kept", len(r.Cursor), maxCursor)
+		return unfit("cursor: has %d bytes, at most %d may be kept", len(r.Cursor), maxCursor)
 	}
 	for i := range r.Messages {
 		switch m := &r.Messages[i]; {
 		case m.ID == "" || len(m.ID) > circulate.MaxIDLength:
-			return broken("messages[%d].id: must have 1 to %d bytes, has %d", i, circulate.MaxIDLength, len(m.ID))
+			return unfit("messages[%d].id: must have 1 to %d bytes, has %d", i, circulate.MaxIDLength, len(m.ID))
 		case len(m.Data) > maxData:
-			return broken("messages[%d].data: has %d bytes, at most %d may be kept", i, len(m.Data), maxData)
+			return unfit("messages[%d].data: has %d bytes, at most %d may be kept", i, len(m.Data), maxData)
 		case len(m.Data) > 0 && !json.Valid(m.Data):
-			return broken("messages[%d].data: must be JSON", i)
+			return unfit("messages[%d].data: must be JSON", i)
 		}
 	}
 	return nil

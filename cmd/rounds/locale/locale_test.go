@@ -114,6 +114,20 @@ func TestTranslate(t *testing.T) {
 		"must be api":      "必须是 api",
 		"must be a string": "必须是字符串",
 
+		// What a check or a send stores: the kind, the code, and the sentence, with the words of the third party.
+		"auth: authenticationfailed: login: the server refused user or password: NO [AUTHENTICATIONFAILED]: no entry":                                     "auth：authenticationfailed：登录：服务器拒绝用户名或密码：NO [AUTHENTICATIONFAILED]: no entry",
+		`transient: imap_no: mailbox "News": the server refused: NO: busy`:                                                                                `transient：imap_no：文件夹 "News"：服务器拒绝：NO: busy`,
+		"transient: smtp_451: recipient: the SMTP server refused: 451 4.3.0 later":                                                                        "transient：smtp_451：收件人：SMTP 服务器拒绝：451 4.3.0 later",
+		"protocol: Telegram's answer: result[3] is not an update":                                                                                         "protocol：Telegram 的回答：result[3] 不是更新",
+		"transient: http_502: the API answered 502 Bad Gateway":                                                                                           "transient：http_502：API 回答 502 Bad Gateway",
+		"auth: wecom_40001: WeCom refuses the corporation's id or secret: see the secret CORP":                                                            "auth：wecom_40001：企业微信拒绝企业的 id 或 secret：请核对密钥 CORP",
+		"transient: wecom_60020: WeCom does not accept calls from our address: an administrator must add it to the application's trusted ones: 192.0.2.1": "transient：wecom_60020：企业微信不接受来自本机地址的调用：管理员须将其加入应用的可信 IP：192.0.2.1",
+		"http_401: the connector answered 401 Unauthorized; the account has no signing_secret, so the request was not signed":                             "http_401：连接器回答 401 Unauthorized；该账号没有 signing_secret，请求因此没有签名",
+		"gone: file_gone: the file's host has the file no more: it answered 404 Not Found":                                                                "gone：file_gone：文件所在的主机已没有该文件：它回答 404 Not Found",
+		"refused_address: refused address: 10.0.0.1 is not among those that may be reached; add 10.0.0.1:80 to ROUNDS_ALLOW_NETWORKS of rounds serve":     "refused_address：不允许访问的地址：10.0.0.1 不在允许访问的地址之中；请把 10.0.0.1:80 加入 rounds serve 的 ROUNDS_ALLOW_NETWORKS",
+		"auth: the connector's answer: error.kind: missing":                                                                                               "auth：连接器的回答：error.kind：缺失",
+		"retry budget: 16 failures in a row, the last: tls: the host does not speak TLS on this port":                                                     "重试次数用尽：连续失败 16 次，最后一次：tls：主机在此端口不使用 TLS",
+
 		// What somebody wrote stays as it is, even if it looks like a message or like a template.
 		"nothing: no account has this id":           "nothing：没有账号使用此 ID",
 		`--set "must be missing" must be key=value`: `--set "must be missing" 必须是 key=value`,

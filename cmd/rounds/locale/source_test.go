@@ -24,19 +24,25 @@ var says = map[string]int{
 	"newErrorReply": 1, "invalid": 1, "unavailable": 0, "unauthorized": 0, "elsewhere": 0, "underWay": 1, "found": 1, "ownOnly": 1,
 	"Fault": 1, "fault": 1, "Add": 1, "Matching": 1,
 	"ask": 1, "confirm": 1, "answer": 0, "says": 0, "tell": 0, "spoken": 0,
+	"Refused": 1, "NoFile": 1, "ProtocolError": 1, "protocolError": 0, "failure": 1, "broken": 1, "damaged": 1, "operator": 0, "warn": 1,
+	"panicked": 0, "putOff": 1, "undecrypted": 1, "poll": 0, "unfit": 0, "spokeBadly": 1,
 }
 
+// whose are the functions whose text tells who answered, with the rest of the text.
+var whose = map[string]string{"StatusError": " answered %s", "SendStatusError": " answered %s", "FileStatusError": " answered %s", "ProtocolError": " answer: %w"}
+
+
 // formats are those functions whose text is a format.
-var formats = []string{"fmt.Errorf", "says", "tell", "unreadable"}
+var formats = []string{"fmt.Errorf", "says", "tell", "unreadable", "unfit"}
 
 // members lists the fields of composite literals that are texts for people.
-var members = []string{"Reason", "Message", "none", "text"}
+var members = []string{"Reason", "Message", "message", "none", "text", "fault", "unknown", "Damage"}
 
 // variables lists the names of variables that have texts for people.
-var variables = []string{"detail"}
+var variables = []string{"detail", "fault", "texts"}
 
-// returns lists the functions that return texts for people.
-var returns = []string{"reasonOf"}
+// returns lists the functions that return texts for people, and which of their results is the text.
+var returns = map[string]int{"reasonOf": 0, "readMessage": 1, "Error": 0, "whyRefused": 0, "HeaderNameFault": 0}
 
 // source has the templates of the texts in Go files, with the place where each stands first.
 type source struct {
@@ -110,6 +116,17 @@ func nameOf(fun ast.Expr) string {
 // add notes each line of a text. A text of one word is a name, and one that begins with the name of
 // its package is for logs and for programs, which its callers put into other words.
 func (s *source) add(pkg string, e ast.Expr, format bool) {
+	if many, isMap := e.(*ast.CompositeLit); isMap {
+		if _, isMap = many.Type.(*ast.MapType); !isMap {
+			return
+		}
+		for _, one := range many.Elts {
+			if pair, isPair := one.(*ast.KeyValueExpr); isPair {
+				s.add(pkg, pair.Value, format)
+			}
+		}
+		return
+	}
 	text, ok := s.template(pkg, e, format)
 	if !ok || strings.HasPrefix(text, pkg+": ") {
 		return
@@ -120,9 +137,14 @@ func (s *source) add(pkg string, e ast.Expr, format bool) {
 		if !strings.Contains(line, " ") || !strings.ContainsFunc(strings.Join(literals, ""), unicode.IsLetter) {
 			continue
 		}
-		if _, known := s.templates[line]; !known {
-			s.templates[line] = s.files.Position(e.Pos()).String()
-		}
+		s.note(line, e)
+	}
+}
+
+// note notes a template, with where it stands first.
+func (s *source) note(text string, e ast.Expr) {
+	if _, known := s.templates[text]; !known {
+		s.templates[text] = s.files.Position(e.Pos()).String()
 	}
 }
 
@@ -175,19 +197,37 @@ func (s *source) read(files fs.FS, dir string, only []string) error {
 					case len(n.Args) > 0: // a method of strict.Value, which knows its field
 						s.add(pkg, n.Args[0], false)
 					}
+					if rest, ok := whose[name]; ok && only == nil {
+						if who, ok := s.template(pkg, n.Args[0], false); ok && strings.Contains(who, " ") {
+							s.note(who+rest, n.Args[0])
+						}
+					}
 				case *ast.KeyValueExpr:
 					if key, ok := n.Key.(*ast.Ident); ok && only == nil && slices.Contains(members, key.Name) {
 						s.add(pkg, n.Value, false)
 					}
 				case *ast.AssignStmt:
 					for i, to := range n.Lhs {
-						if name, ok := to.(*ast.Ident); ok && only == nil && i < len(n.Rhs) && slices.Contains(variables, name.Name) {
-							s.add(pkg, n.Rhs[i], false)
+						if only != nil || i >= len(n.Rhs) {
+							break
 						}
+						name, isName := to.(*ast.Ident)
+						member, isMember := to.(*ast.SelectorExpr)
+						if !(isName && slices.Contains(variables, name.Name) || isMember && slices.Contains(members, member.Sel.Name)) {
+							continue
+						}
+						text := n.Rhs[i]
+						if n.Tok == token.ADD_ASSIGN {
+							text = &ast.BinaryExpr{X: to, OpPos: n.TokPos, Op: token.ADD, Y: text}
+						}
+						s.add(pkg, text, false)
 					}
 				case *ast.ReturnStmt:
-					if fn != nil && only == nil && slices.Contains(returns, fn.Name.Name) && len(n.Results) > 0 {
-						s.add(pkg, n.Results[0], false)
+					if fn == nil || only != nil {
+						break
+					}
+					if at, ok := returns[fn.Name.Name]; ok && at < len(n.Results) {
+						s.add(pkg, n.Results[at], false)
 					}
 				}
 				return true
@@ -206,10 +246,13 @@ var spoken = []string{
 
 // stored are the packages whose failures of checks and deliveries the pages show, in the language of
 // the reader. They are stored in English.
-var stored = []string{"poller/fetch", "poller/checkers/feed"}
+var stored = []string{
+	"poller", "poller/fetch", "poller/oauth", "poller/checkers/connector", "poller/checkers/email", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap",
+	"poller/checkers/message", "poller/checkers/telegram", "poller/checkers/wecomkf", "poller/checkers/weixin",
+}
 
-// kinds are the packages whose faults of a config, or of a request, people read. What went wrong in a check is stored,
-// and stays English except for the packages above.
+// kinds are the packages whose faults of a config, or of a request, people read. What went wrong in a
+// delivery is stored, and stays English except for the packages above.
 var kinds = []string{
 	"accounts/concern",
 	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap", "poller/checkers/telegram",

@@ -76,7 +76,7 @@ func (o *opened) fill() {
 func (o *opened) finish(have int) {
 	o.err = io.EOF
 	if have == 0 || have%aes.BlockSize != 0 {
-		o.err = unreadable("file_length", "the encrypted file does not end with a whole block: it is not whole, or not encrypted")
+		o.err = undecrypted("file_length", "the encrypted file does not end with a whole block: it is not whole, or not encrypted")
 		return
 	}
 	o.decrypt(o.buffer[:have])
@@ -86,7 +86,7 @@ func (o *opened) finish(have int) {
 		ok = ok && int(o.buffer[i]) == padding
 	}
 	if !ok {
-		o.err = unreadable("file_padding", "the decrypted file does not end with a padding: its key in the message is another one's, or the file is damaged")
+		o.err = undecrypted("file_padding", "the decrypted file does not end with a padding: its key in the message is another one's, or the file is damaged")
 		return
 	}
 	o.plain = o.buffer[:have-padding]
@@ -99,7 +99,7 @@ func (o *opened) decrypt(blocks []byte) {
 	}
 }
 
-// unreadable returns the error for a file that cannot be decrypted.
-func unreadable(code, message string) *poller.CheckError {
+// undecrypted returns the error for a file that cannot be decrypted.
+func undecrypted(code, message string) *poller.CheckError {
 	return &poller.CheckError{Kind: poller.Protocol, Scope: poller.ScopeAccount, Code: code, Message: message}
 }
