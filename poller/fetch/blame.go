@@ -40,8 +40,8 @@ func ours(errno syscall.Errno, addr net.Addr) bool {
 //
 //   - egress for our own network and proxy, for cancelled calls, and for calls that
 //     found no room,
-//   - way for the proxy of a named way that cannot be reached, refuses the login, or
-//     does not speak its protocol,
+//   - way for the proxy of a named way that cannot be reached, refuses the login, does not
+//     speak its protocol, or breaks off before it has answered,
 //   - rate key, which is the host, for connections that fail, time out or break
 //     off, for TLS, and for names that could not be looked up,
 //   - account for a name without an address, for a host that was reached but did

@@ -253,7 +253,7 @@ func newWay(options Options, out egress.Way) *way {
 // dial connects through the way's proxy, or under the rule, which judges each address of the host.
 func (w *way) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if w.out.Proxy != nil {
-		return w.tunnel(ctx, address)
+		return w.tunnel(ctx, w.out.Proxy, address)
 	}
 	return w.dialUnder(ctx, network, address, func(rule control) control { return rule })
 }
@@ -294,6 +294,6 @@ func (w *way) closeIdle() {
 	w.transport.CloseIdleConnections()
 	w.confined.CloseIdleConnections()
 	if w.proxied != nil {
-		w.proxied.proxy.CloseIdleConnections()
+		w.proxied.closeIdle()
 	}
 }

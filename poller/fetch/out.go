@@ -10,9 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/proxy"
+
+	"github.com/rounds-dev/rounds/accounts/strict"
 )
 
 const schemeSOCKS = "socks5"
@@ -46,20 +49,25 @@ func (w *way) dialProxy(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// tunnel connects to HOST:PORT through the way's proxy, which resolves the name. Of the host it
-// judges what can be judged here, as proxied does.
-func (w *way) tunnel(ctx context.Context, address string) (net.Conn, error) {
+// tunnel connects to HOST:PORT through a proxy, which resolves the name. Of the host it judges what can
+// be judged here. Until the proxy has answered, all but a time-out is the proxy's fault: it may be the
+// host that takes long.
+func (w *way) tunnel(ctx context.Context, to *url.URL, address string) (net.Conn, error) {
 	if err := w.rule.judge(&url.URL{Scheme: "https", Host: address}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.dialer.Timeout)
 	defer cancel()
-	conn, err := w.dialProxy(ctx, w.out.Proxy.Host)
+	host := to.Hostname()
+	if dialled, err := strict.Hostname(host); err == nil {
+		host = dialled
+	}
+	conn, err := w.dialProxy(ctx, net.JoinHostPort(host, strconv.Itoa(int(portOf(to)))))
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(aLongTimeAgo()) })
-	through, err := w.askProxy(ctx, conn, address)
+	through, err := w.askProxy(ctx, conn, to, address)
 	if stopped := stop(); err == nil && !stopped {
 		err = ctx.Err()
 	}
@@ -71,24 +79,27 @@ func (w *way) tunnel(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // askProxy has the proxy connect to HOST:PORT.
-func (w *way) askProxy(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
-	if w.out.Proxy.Scheme == schemeSOCKS {
-		return conn, w.askSOCKS(ctx, conn, address)
+func (w *way) askProxy(ctx context.Context, conn net.Conn, to *url.URL, address string) (net.Conn, error) {
+	if to.Scheme == schemeSOCKS {
+		return conn, w.askSOCKS(ctx, conn, to, address)
 	}
-	if w.out.Proxy.Scheme == "https" {
-		over := tls.Client(conn, &tls.Config{ServerName: w.out.Proxy.Hostname(), NextProtos: []string{"http/1.1"}})
+	if to.Scheme == "https" {
+		over := tls.Client(conn, &tls.Config{ServerName: to.Hostname(), NextProtos: []string{"http/1.1"}})
 		if err := over.HandshakeContext(ctx); err != nil {
-			return nil, w.spokeBadly(ctx, "TLS failed")
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil, ctx.Err()
+			}
+			return nil, brokenProxy("TLS failed", w.out.Name) // a time-out too: no host is concerned yet
 		}
 		conn = over
 	}
-	return w.askHTTP(ctx, conn, address)
+	return w.askHTTP(ctx, conn, to, address)
 }
 
 // askHTTP asks an HTTP proxy (RFC 9110, 9.3.6).
-func (w *way) askHTTP(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
+func (w *way) askHTTP(ctx context.Context, conn net.Conn, to *url.URL, address string) (net.Conn, error) {
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: make(http.Header)}
-	if user := w.out.Proxy.User; user != nil {
+	if user := to.User; user != nil {
 		password, _ := user.Password()
 		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 	}
@@ -101,7 +112,7 @@ func (w *way) askHTTP(ctx context.Context, conn net.Conn, address string) (net.C
 	if err != nil {
 		return nil, w.spokeBadly(ctx, "its answer is not HTTP, or the connection broke off")
 	}
-	if failed := tunnelError(answer.StatusCode, w.out.Name); failed != nil {
+	if failed := tunnelError(answer, w.out.Name); failed != nil {
 		return nil, failed
 	}
 	if from.Buffered() == 0 {
@@ -121,13 +132,13 @@ type begunConn struct {
 func (c *begunConn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
 // askSOCKS asks a SOCKS5 proxy (RFC 1928 and 1929).
-func (w *way) askSOCKS(ctx context.Context, conn net.Conn, address string) error {
+func (w *way) askSOCKS(ctx context.Context, conn net.Conn, to *url.URL, address string) error {
 	var auth *proxy.Auth
-	if user := w.out.Proxy.User; user != nil {
+	if user := to.User; user != nil {
 		auth = &proxy.Auth{User: user.Username()}
 		auth.Password, _ = user.Password()
 	}
-	dialer, err := proxy.SOCKS5("tcp", w.out.Proxy.Host, auth, nil)
+	dialer, err := proxy.SOCKS5("tcp", to.Host, auth, nil)
 	if err != nil {
 		return w.spokeBadly(ctx, "")
 	}
@@ -147,7 +158,9 @@ func (w *way) askSOCKS(ctx context.Context, conn net.Conn, address string) error
 // and says what became of the connection to the host. If that text changes, the way is to blame.
 const socksReply = "unknown error "
 
-// socksError returns the error for a SOCKS5 proxy's answer.
+// socksError returns the error for a SOCKS5 proxy's answer. A reply that says that the proxy itself has
+// failed is the host's fault all the same: for a name that they cannot resolve, proxies have no other one
+// (microsocks). See tunnelError.
 func (w *way) socksError(ctx context.Context, err error) error {
 	inner := err
 	if op, ok := errors.AsType[*net.OpError](err); ok {
@@ -177,5 +190,5 @@ func (w *way) spokeBadly(ctx context.Context, how string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return (&Error{Code: CodeProxy, text: strings.TrimSuffix("no connection through the proxy: "+how, ": ")}).by(w.out.Name)
+	return brokenProxy(how, w.out.Name)
 }

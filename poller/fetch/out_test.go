@@ -232,3 +232,127 @@ func TestConfinedCallsGoThroughNoWay(t *testing.T) {
 		t.Error("a proxy was asked")
 	}
 }
+
+// rawProxy has each connection to a listener served, and then cut.
+func rawProxy(t *testing.T, serve func(conn net.Conn)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+			_ = conn.Close()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// Until an HTTP proxy has answered, its end is its own fault, and so is an answer that no host can
+// cause. What follows is the host's.
+func TestWhoseFaultIsAnHTTPProxy(t *testing.T) {
+	const way, host, account = poller.ScopeWay, poller.ScopeRateKey, poller.ScopeAccount
+	for name, tt := range map[string]struct {
+		says         string // empty: it cuts without a word
+		early, reset bool   // before the request is read; with RST
+		https, http  poller.ErrorScope
+	}{
+		"cuts at once":                                 {early: true, https: way, http: way},
+		"cuts after the request":                       {https: way, http: way},
+		"resets":                                       {reset: true, https: way, http: way},
+		"cuts within the answer":                       {says: "HTTP/1.1 200", https: way, http: host},
+		"speaks something else":                        {says: "SSH-2.0-x\r\n\r\n", https: way, http: account},
+		"refuses the login":                            {says: "HTTP/1.1 407 x\r\nContent-Length: 0\r\n\r\n", https: way, http: way},
+		"has no method CONNECT":                        {says: "HTTP/1.1 405 x\r\n\r\n", https: way},
+		"asks for fewer requests":                      {says: "HTTP/1.1 429 x\r\n\r\n", https: way},
+		"says that it has failed":                      {says: "HTTP/1.1 503 x\r\nProxy-Status: p; error=proxy_internal_error\r\n\r\n", https: way},
+		"has no connection":                            {says: "HTTP/1.1 502 x\r\n\r\n", https: host},
+		"finds no name":                                {says: "HTTP/1.1 503 x\r\nProxy-Status: p; error=dns_error\r\n\r\n", https: host},
+		"refuses the host":                             {says: "HTTP/1.1 403 x\r\n\r\n", https: account},
+		"is well, and the host cuts":                   {says: "HTTP/1.1 200 x\r\n\r\n", https: host},
+		"is well, and the host cuts within its answer": {says: "HTTP/1.1 200 x\r\nContent-Length: 9\r\n\r\nab", http: host},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := rawProxy(t, func(conn net.Conn) {
+				if tt.early {
+					return
+				}
+				_, _ = http.ReadRequest(bufio.NewReader(conn))
+				_, _ = io.WriteString(conn, tt.says)
+				if tcp, ok := conn.(*net.TCPConn); ok && tt.reset {
+					_ = tcp.SetLinger(0)
+				}
+			})
+			named := client(t, Options{Ways: waysOf(t, "berlin http://me:s3cret@"+at+" all")})
+			plain := client(t, Options{Proxy: "http://me:s3cret@" + at})
+			for url, want := range map[string]poller.ErrorScope{"https://feeds.example/": tt.https, "http://feeds.example/": tt.http} {
+				if want == "" {
+					continue
+				}
+				_, err := named.Do(egress.For(t.Context(), &egress.Account{}), Call{URL: url})
+				if got := CheckError(err); got.Scope != want || (got.Scope == way) != (got.Code == string(CodeProxy) && strings.HasPrefix(got.Message, "the way berlin: ")) || strings.Contains(got.Message, "s3cret") {
+					t.Errorf("%s by a way: %s: %v", url, got.Scope, err)
+				}
+				if want == way { // of our own network
+					want = poller.ScopeEgress
+				}
+				if _, err := plain.Do(t.Context(), Call{URL: url}); CheckError(err).Scope != want || strings.Contains(err.Error(), "s3cret") {
+					t.Errorf("%s by the proxy of all: %s: %v", url, CheckError(err).Scope, err)
+				}
+			}
+			if conn, err := named.Dial(egress.For(t.Context(), &egress.Account{}), "mail.example:993"); err == nil {
+				_ = conn.Close()
+			} else if got := CheckError(err); got.Scope != tt.https {
+				t.Errorf("dialled: %s: %v", got.Scope, err)
+			}
+		})
+	}
+}
+
+// The same with SOCKS5. Its replies are about the host, whatever they are called: a name that cannot be
+// resolved has none of its own.
+func TestWhoseFaultIsASOCKSProxy(t *testing.T) {
+	const way, host, account = poller.ScopeWay, poller.ScopeRateKey, poller.ScopeAccount
+	reply := func(code byte) string { return string([]byte{5, code, 0, 1, 0, 0, 0, 0, 0, 0}) }
+	for name, tt := range map[string]struct {
+		greets, replies string
+		scope           poller.ErrorScope
+	}{
+		"cuts at once":               {"", "", way},
+		"speaks HTTP":                {"HTTP/1.1 400 x\r\n\r\n", "", way},
+		"wants a login":              {"\x05\xff", "", way},
+		"cuts after the greeting":    {"\x05\x00", "", way},
+		"cuts within the reply":      {"\x05\x00", reply(0)[:7], way},
+		"fails":                      {"\x05\x00", reply(1), host},
+		"does not allow it":          {"\x05\x00", reply(2), account},
+		"does not reach the host":    {"\x05\x00", reply(4), host},
+		"is refused by the host":     {"\x05\x00", reply(5), host},
+		"is well, and the host cuts": {"\x05\x00", reply(0), host},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := rawProxy(t, func(conn net.Conn) {
+				_, _ = io.ReadFull(conn, make([]byte, 3))
+				if _, _ = io.WriteString(conn, tt.greets); tt.greets != "\x05\x00" {
+					return
+				}
+				head := make([]byte, 5)
+				_, _ = io.ReadFull(conn, head)
+				_, _ = io.ReadFull(conn, make([]byte, int(head[4])+2))
+				_, _ = io.WriteString(conn, tt.replies)
+			})
+			c := client(t, Options{Ways: waysOf(t, "berlin socks5://"+at+" all")})
+			for _, url := range []string{"https://feeds.example/", "http://feeds.example/"} {
+				_, err := c.Do(egress.For(t.Context(), &egress.Account{}), Call{URL: url})
+				if got := CheckError(err); err == nil || got.Scope != tt.scope {
+					t.Errorf("%s: %s: %v", url, got.Scope, err)
+				}
+			}
+		})
+	}
+}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/net/http/httpproxy"
@@ -60,7 +62,8 @@ type proxied struct {
 	way     string                           // the name of the way of Options.Ways; empty: it is none
 	through func(*url.URL) (*url.URL, error) // nil: directly
 	direct  http.RoundTripper
-	proxy   *http.Transport
+	proxy   *http.Transport // for http: the proxy makes the request
+	tunnel  *http.Transport // for https: the proxy connects to the host
 }
 
 // exceptBy returns which URLs need the proxy, by Options.NoProxy.
@@ -72,14 +75,18 @@ func exceptBy(to *url.URL, except string) func(*url.URL) (*url.URL, error) {
 // newProxied returns the transport through a proxy. Requests for which through returns no proxy use
 // the direct transport.
 func (w *way) newProxied(to *url.URL, through func(*url.URL) (*url.URL, error)) *proxied {
-	p := &proxied{rule: w.rule, way: w.out.Name, through: through, direct: w.direct, proxy: w.transport.Clone()}
+	p := &proxied{rule: w.rule, way: w.out.Name, through: through, direct: w.direct, proxy: w.transport.Clone(), tunnel: w.transport.Clone()}
+	p.tunnel.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return w.tunnel(ctx, to, address) }
 	// The operator names the proxy, so its address is not judged.
 	p.proxy.Proxy = http.ProxyURL(to)
 	p.proxy.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return w.dialProxy(ctx, address) }
-	p.proxy.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-		return tunnelError(answer.StatusCode, p.way)
-	}
 	return p
+}
+
+// closeIdle closes the idle connections.
+func (p *proxied) closeIdle() {
+	p.proxy.CloseIdleConnections()
+	p.tunnel.CloseIdleConnections()
 }
 
 // noProxy refuses every call, for a proxy that cannot be used.
@@ -112,12 +119,41 @@ func (p *proxied) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := p.rule.judge(request.URL); err != nil {
 		return nil, err
 	}
-	answer, err := p.proxy.RoundTrip(request)
-	if err == nil && answer.StatusCode == http.StatusProxyAuthRequired {
-		answer.Body.Close()
-		return nil, tunnelError(answer.StatusCode, p.way)
+	if request.URL.Scheme == "https" {
+		return p.tunnel.RoundTrip(request)
 	}
-	return answer, err
+	var heard atomic.Bool
+	trace := &httptrace.ClientTrace{GotFirstResponseByte: func() { heard.Store(true) }}
+	answer, err := p.proxy.RoundTrip(request.WithContext(httptrace.WithClientTrace(request.Context(), trace)))
+	switch {
+	case err != nil:
+		return nil, p.failure(request.Context(), err, heard.Load())
+	case answer.StatusCode == http.StatusProxyAuthRequired:
+		answer.Body.Close()
+		return nil, tunnelError(answer, p.way)
+	}
+	answer.Request = request
+	return answer, nil
+}
+
+// failure returns the error of a request that the proxy was to make. The connection is the proxy's, so
+// until a byte of an answer has come, its end is too: a proxy whose host has cut answers 502.
+func (p *proxied) failure(ctx context.Context, err error, heard bool) error {
+	failed := newError(ctx, err, true)
+	op, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case has[*Error](err), ctx.Err() != nil:
+	case ok && op.Op == "proxyconnect": // by net/http, before the request: TLS with the proxy
+		return brokenProxy("TLS failed", p.way)
+	case failed.Code == CodeReset && !heard:
+		return brokenProxy("the connection broke off", p.way)
+	}
+	return err
+}
+
+// brokenProxy returns the error for a proxy that does not answer as one.
+func brokenProxy(how, way string) *Error {
+	return (&Error{Code: CodeProxy, text: strings.TrimSuffix("no connection through the proxy: "+how, ": "), blame: blameUs}).by(way)
 }
 
 // unreachedProxy returns the error for a failed connection to the proxy of a way.
@@ -142,16 +178,23 @@ func (e *Error) by(way string) *Error {
 	return e
 }
 
-// tunnelError returns the error for a proxy's answer to CONNECT, or nil if the proxy
-// has connected. If the proxy cannot reach the host, the host is to blame. If it
-// refuses the host, the account is. If a named way's proxy refuses the login, the way is.
-func tunnelError(status int, way string) error {
-	said := fmt.Sprintf("%d %s", status, cmp.Or(http.StatusText(status), "of its own"))
-	switch {
+// tunnelError returns the error for a proxy's answer to CONNECT, or nil if the proxy has connected.
+//
+// The way is to blame for what no host can cause: the proxy refuses the login or the method, asks for
+// money or fewer requests, or says itself that it has failed (RFC 9209, 2.3). The host is to blame for
+// any other answer of 500 to 599, or one account with a dead host would stop all accounts of the way:
+// Squid answers 503 for a name that it cannot resolve, and nginx 502. A proxy that reaches no host shows
+// as an outage of its way. If the proxy refuses the host, the account is to blame.
+func tunnelError(answer *http.Response, way string) error {
+	said := fmt.Sprintf("%d %s", answer.StatusCode, cmp.Or(http.StatusText(answer.StatusCode), "of its own"))
+	switch status := answer.StatusCode; {
 	case status >= 200 && status <= 299:
 		return nil
-	case status == http.StatusProxyAuthRequired:
+	case status == http.StatusProxyAuthRequired, status == http.StatusUnauthorized:
 		return (&Error{Code: CodeProxy, text: "the proxy refuses the login: " + said, blame: blameUs}).by(way)
+	case status == http.StatusPaymentRequired, status == http.StatusMethodNotAllowed, status == http.StatusTooManyRequests, status == http.StatusNotImplemented,
+		status >= 500 && strings.Contains(answer.Header.Get("Proxy-Status"), "error=proxy_"):
+		return (&Error{Code: CodeProxy, text: "the proxy refuses to connect: " + said, blame: blameUs}).by(way)
 	case status >= 500:
 		return &Error{Code: CodeConnect, text: "the proxy has no connection to the host: " + said, blame: blameHost}
 	}
