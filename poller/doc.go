@@ -108,6 +108,13 @@
 // limits of checks, and only then does the call begin. If it cannot begin within nine seconds after its
 // note, or the replica stops, the attempt is given back, and counts as none.
 //
+// While the account's way out is down or pauses (see package egress), a send waits as checks do: its
+// attempt is given back until shortly after the next probe, and counts as none. Like any other, it is
+// given up after a day unless it has an expiry. The probe is a check or a send of any account that goes
+// by that way. Sends tell how their ways are, too, so a way is found to be down even if nobody checks by
+// it. At a host that is down sends do not wait: a kind may send to another host than it checks, and so
+// each send backs off by itself.
+//
 // If a replica is killed, its attempts are unknown, also those whose calls had not begun. So with
 // appendfsync everysec up to a second of sends is in doubt, and few with always.
 //

@@ -117,7 +117,7 @@ func New(ring *circulate.Ring, checkers Checkers, config Config, o Options) (*Po
 	writer := newWriter(r, ring, checkers.once())
 	sends := newSends(r, ring, checkers, limiter, writer.syncer, o.Tokens, o.Files)
 	flights := newFlights(r, limiter, writer, newMover(r, o.Follow), newHeldChecks(r, ring, writer))
-	flights.tokens, flights.sends = o.Tokens, sends
+	flights.tokens, flights.sends, sends.troubles = o.Tokens, sends, flights.troubles
 	peers := newPeers(ring, config.Replica, checkers.Kinds())
 	return &Pool{
 		replica: r, ring: ring, hurry: o.Hurry, holding: o.Holding, checkers: checkers, peers: peers, limiter: limiter, writer: writer, flights: flights, sends: sends,

@@ -14,6 +14,8 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
+	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/conceal"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
@@ -65,6 +67,7 @@ type sends struct {
 	checkers Checkers
 	kinds    []string // that can send
 	limiter  *limiter
+	troubles *troubles // of checks
 	syncer   *circulate.Syncer
 	tokens   TokenSealer // nil: tokens are stored as they are
 	files    SendFiles   // nil: this replica cannot read the files of sends
@@ -330,7 +333,7 @@ func (s *sends) call(ctx context.Context, all []*sending) {
 		for _, a := range some {
 			a.place = places
 		}
-		for _, a := range s.withinLimits(ctx, s.timely(some)) {
+		for _, a := range s.withinLimits(ctx, s.passable(ctx, s.timely(some))) {
 			if a.late(ctx) {
 				a.finish()
 				a.leave(ctx)
@@ -394,6 +397,8 @@ func (s *sends) readable(all []*sending) (plain, withFile []*sending) {
 		case len(unknown) > 0 || a.sender == nil:
 			a.putOff(reasonField, "this version does not know all of the account's record", a.now().Add(upTo(unknownPause)))
 		default:
+			a.egress = egressOf(&a.account)
+			a.way, _ = s.config.Ways.Choose(&a.egress) // if it names a way that there is not, its call fails
 			sending := answer("Sending", a.sender.Sending, account.Config, nil)
 			a.fleeting, a.carries = slices.Contains(sending.Fleeting, a.attempt.Type), slices.Contains(sending.Files, a.attempt.Type)
 			if a.carries {
@@ -422,15 +427,79 @@ func (s *sends) timely(all []*sending) []*sending {
 	return rest
 }
 
+// passable returns the attempts whose way lets them start. While a way is down or pauses, by what checks
+// and sends saw, sends wait as checks do, and one of them may be the probe.
+func (s *sends) passable(ctx context.Context, all []*sending) []*sending {
+	t := s.troubles
+	if !t.active.Load() {
+		return all
+	}
+	by := make([]sharer, len(all))
+	for i, a := range all {
+		if len(a.probes) == 0 { // otherwise it has come back from its limits
+			by[i] = a
+		}
+	}
+	rest := all[:0:len(all)]
+	for i, pass := range t.passes(ctx, by) {
+		a := all[i]
+		if pass.wait != nil {
+			a.waitAt(pass.wait)
+			continue
+		}
+		if by[i] != nil {
+			a.probes = pass.probes
+		}
+		rest = append(rest, a)
+	}
+	return rest
+}
+
+// waitAt puts the attempt off while its way is in trouble. A send that has waited for a day is given up,
+// as one that was tried all day is.
+func (a *sending) waitAt(of *limit.Trouble) {
+	now, text := a.now(), "the way "+a.way+" is down"
+	if of.Paused {
+		text = "the way " + a.way + " has asked for a pause"
+	}
+	if of.Cause != "" {
+		text += " (" + of.Cause + ")"
+	}
+	wait := a.sends.troubles.until(of, a.attempt.Code == accounts.RuleDown, troubleSpread)
+	after := now.Add(max(wait, min(troubleWaitSend, now.Sub(a.attempt.Queued)/troubleShare)))
+	if a.givenUp(after) {
+		a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: accounts.RuleDown, Text: givenUp + text})
+		return
+	}
+	a.putOff(accounts.RuleDown, text+"; it waits for a probe", after)
+}
+
+// shared implements sharer. A send may go to another host than the checks of its account, so it shares
+// only its way.
+func (*sending) shared() string { return "" }
+
+// leaves implements sharer.
+func (a *sending) leaves() string { return wayName(a.way) }
+
+// saw notes what the end of the call says about its way; nil: the send was accepted. A failure of the
+// account says nothing: a kind may refuse a send before it calls.
+func (a *sending) saw(failed *CheckError) {
+	switch t := a.sends.troubles; {
+	case a.way == "":
+	case failed == nil:
+		t.succeeded(a)
+	case failed.Scope == ScopeWay, failed.Scope == ScopeRateKey:
+		t.failed(a, failed, a.probes)
+	}
+}
+
 // withinLimits returns the attempts whose limits let them start. They are the limits of checks.
 func (s *sends) withinLimits(ctx context.Context, all []*sending) []*sending {
 	limits := s.limiter.limits.Load()
 	var asking []*candidate
 	for _, a := range all {
 		key := answer("RateKey", a.sender.RateKey, a.account.Config, nil)
-		from := egressOf(&a.account)
-		way, _ := s.config.Ways.Choose(&from)
-		if a.limits = limits.of(a.account.Kind, key, way); a.limits == (limitsOfCheck{}) {
+		if a.limits = limits.of(a.account.Kind, key, a.way); a.limits == (limitsOfCheck{}) {
 			continue
 		}
 		a.asks = &candidate{kind: a.account.Kind, limits: a.limits, checkID: "send-" + a.attempt.Fence + a.attempt.ID}
@@ -537,6 +606,9 @@ type sending struct {
 	attempt  *circulate.Attempt
 	account  accounts.Account
 	sender   Sender
+	egress   egress.Account
+	way      string   // by which its call goes; empty: by none that has a name
+	probes   []string // its way is in trouble, and it tries that: keys of limit.TroubleKey
 	limits   limitsOfCheck
 	fleeting bool
 	carries  bool          // its type is a file
@@ -592,8 +664,7 @@ func (a *sending) run(box *box) {
 	if a.carries {
 		timeout += fileTime
 	}
-	from := egressOf(&a.account)
-	ctx := box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets, Egress: &from, Span: recorded}, sendKey{}, nil)
+	ctx := box.Begin(callLimits{Timeout: timeout, Grace: abandonAfter, Overrun: a, Secrets: &a.secrets, Egress: &a.egress, Span: recorded}, sendKey{}, nil)
 	defer box.End(ctx)
 	sent, err := a.call(ctx, token, file)
 	outcome = a.judge(sent, err)
@@ -648,6 +719,7 @@ func (a *sending) judge(sent Sent, err error) (outcome circulate.Settlement) {
 		}
 	}()
 	if err == nil {
+		a.saw(nil)
 		return circulate.Settlement{Outcome: circulate.AttemptAccepted, VendorID: sent.VendorID, Code: a.secrets.Scrub(sent.Warning.Code), Text: a.secrets.Scrub(sent.Warning.Message)}
 	}
 	var e *SendError
@@ -656,8 +728,10 @@ func (a *sending) judge(sent Sent, err error) (outcome circulate.Settlement) {
 		return circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: "nil_error", Text: "the sender returned a nil *SendError, which is not a nil error"}
 	case !known:
 		failed := Classify(err)
+		a.saw(failed)
 		return circulate.Settlement{Outcome: circulate.AttemptUnknown, Code: a.secrets.Scrub(failed.Code), Text: a.secrets.Scrub(failed.Message)}
 	}
+	a.saw(Classify(err))
 	if e.Account && !a.settled.Load() {
 		a.checkAccount()
 	}
@@ -667,14 +741,22 @@ func (a *sending) judge(sent Sent, err error) (outcome circulate.Settlement) {
 	}
 	outcome.After = a.now().Add(max(e.After, sendPause(a.attempt.Attempts)))
 	switch {
-	case a.attempt.Expires.IsZero() && outcome.After.After(a.attempt.Queued.Add(sendGiveUp)):
-		outcome.After, outcome.Text = time.Time{}, "given up after a day: "+outcome.Text
+	case a.givenUp(outcome.After):
+		outcome.After, outcome.Text = time.Time{}, givenUp+outcome.Text
 	case e.Unsent:
 		outcome.Outcome = circulate.AttemptUnsent
 	default:
 		outcome.Outcome = circulate.AttemptAgain
 	}
 	return outcome
+}
+
+// givenUp begins the text of a send that is not tried again.
+const givenUp = "given up after a day: "
+
+// givenUp reports whether the send is given up rather than tried again at a time.
+func (a *sending) givenUp(at time.Time) bool {
+	return a.attempt.Expires.IsZero() && at.After(a.attempt.Queued.Add(sendGiveUp))
 }
 
 // sendPause returns the least time before another attempt, after so many.

@@ -33,13 +33,16 @@ const (
 	// troubleSpread is the time over which accounts that wait at a trouble become due together.
 	troubleSpread = 5 * time.Second
 	// troubleShare is the least part of its interval that an account waits at a trouble, up to
-	// troubleWait: a million slow accounts must not ask every few seconds.
-	troubleShare = 16
-	troubleWait  = 15 * time.Minute
+	// troubleWait: a million slow accounts must not ask every few seconds. A send has no interval, so it
+	// is the part of the time that it has been waiting, up to troubleWaitSend.
+	troubleShare    = 16
+	troubleWait     = 15 * time.Minute
+	troubleWaitSend = time.Minute
 )
 
 // troubles notice that what accounts share by their rate key, or by the way that their calls go, is
-// down or asks for a pause, which all replicas share; see limit.Troubles. The accounts then wait, and one probe at a time goes out.
+// down or asks for a pause, which all replicas share; see limit.Troubles. The accounts then wait, and
+// one probe at a time goes out. So do sends at their way.
 // A replica looks at the troubles with each heartbeat, and once a second while checks fail here.
 type troubles struct {
 	shared limit.Troubles
@@ -71,14 +74,21 @@ func newTroubles(ring *circulate.Ring, idle time.Duration, log *slog.Logger, m *
 	}
 }
 
-// shared returns the name of what the account shares with others, or empty for nothing.
+// sharer is who makes a call: an account by its check, or a send.
+type sharer interface {
+	// shared returns the name of what it shares with others, such as a host, or empty for nothing.
+	shared() string
+	// leaves returns the name of the way by which its calls go, or empty for none.
+	leaves() string
+}
+
+// shared implements sharer.
 func (r *record) shared() string { return sharedName(r.account.Kind, r.rateKey) }
 
-// leaves returns the name of the way by which the account's calls go, or empty for none.
-func (r *record) leaves() string { return sharedName(egress.Target, r.way) }
+// leaves implements sharer.
+func (r *record) leaves() string { return wayName(r.way) }
 
-// sharesNothing reports whether no trouble concerns the account.
-func (r *record) sharesNothing() bool { return r.rateKey == "" && r.way == "" }
+func wayName(way string) string { return sharedName(egress.Target, way) }
 
 func sharedName(kind, rateKey string) string {
 	if rateKey == "" {
@@ -92,15 +102,19 @@ func answered(err *CheckError) bool {
 	return err.Scope == ScopeAccount && !err.Network && err.Code != codeHung && err.Code != codePanic && err.Code != codeTimeout
 }
 
-// succeeded notes that a third party answered a check.
-func (t *troubles) succeeded(r *record) {
-	if !t.active.Load() || r.sharesNothing() {
+// succeeded notes that a third party answered a call.
+func (t *troubles) succeeded(by sharer) {
+	if !t.active.Load() {
+		return
+	}
+	shared, way := by.shared(), by.leaves()
+	if shared == "" && way == "" {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.well(r.shared())
-	t.well(r.leaves())
+	t.well(shared)
+	t.well(way)
 	t.note()
 }
 
@@ -120,25 +134,25 @@ func (t *troubles) well(name string) {
 // proxy that says that it does not reach the host is well.
 func led(err *CheckError) bool { return !err.Network || err.Code == "connect" || err.Code == "tls" }
 
-// failed notes how a check failed, which was perhaps a probe of some keys. It reports whether what the
-// account shares with others is to blame, and its state keeps checks from it.
-func (t *troubles) failed(r *record, err *CheckError, probes []string) bool {
+// failed notes how a call failed, which was perhaps a probe of some keys. It reports whether what it
+// shares with others is to blame, and its state keeps calls from it.
+func (t *troubles) failed(by sharer, err *CheckError, probes []string) bool {
 	if answered(err) {
-		t.succeeded(r)
+		t.succeeded(by)
 		return false
 	}
 	name := ""
 	switch err.Scope {
 	case ScopeRateKey:
-		name = r.shared()
+		name = by.shared()
 	case ScopeWay:
-		name = r.leaves()
+		name = by.leaves()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.note()
 	if err.Scope == ScopeRateKey && led(err) {
-		t.well(r.leaves())
+		t.well(by.leaves())
 	}
 	if name == "" {
 		return false
@@ -336,24 +350,27 @@ func (t *troubles) waiting(key string) (of *limit.Trouble, ask bool) {
 	return of, !of.Next.After(now) && !of.Probing.After(now)
 }
 
-// untroubled returns the flights whose checks may start. It puts off the others while what they
-// share is down or pauses, except for one probe at a time. If both the host and the way of an account
-// are in trouble, its check is a probe of both, and only if no other is under way.
-func (fs *flights) untroubled(ctx context.Context, claimed []*flight) []*flight {
-	t := fs.troubles
-	if !t.active.Load() {
-		return claimed
-	}
-	waits := make([][]string, len(claimed)) // by index: what is in trouble
-	ready := make([]bool, len(claimed))     // likewise: a probe of all that may be asked for
-	for i, f := range claimed {
-		if f.record.fault == "" {
-			waits[i], ready[i] = t.ailing(f.record)
+// pass is the leave of a call to start.
+type pass struct {
+	wait   *limit.Trouble // what it has to wait for; nil: it may start
+	probes []string       // what is in trouble, and it tries that: keys of limit.TroubleKey
+}
+
+// passes returns which calls may start. A call has to wait while what it shares is down or pauses,
+// except for one probe at a time. If both its host and its way are in trouble, it is a probe of both,
+// and only if no other is under way. A nil sharer shares nothing.
+func (t *troubles) passes(ctx context.Context, all []sharer) []pass {
+	passes := make([]pass, len(all))
+	waits := make([][]string, len(all)) // by index: what is in trouble
+	ready := make([]bool, len(all))     // likewise: a probe of all that may be asked for
+	for i, by := range all {
+		if by != nil {
+			waits[i], ready[i] = t.ailing(by)
 		}
 	}
 	var steps []limit.TroubleStep
 	asked := make(map[string]int) // name -> index in steps
-	probing := make([]bool, len(claimed))
+	probing := make([]bool, len(all))
 	for n := range 2 {
 		for i, names := range waits {
 			if len(names) != n+1 || !ready[i] || slices.ContainsFunc(names, func(name string) bool { _, ok := asked[name]; return ok }) {
@@ -370,34 +387,50 @@ func (fs *flights) untroubled(ctx context.Context, claimed []*flight) []*flight 
 	if len(steps) > 0 {
 		answers, _ = t.do(ctx, steps)
 	}
-	admitted := claimed[:0:len(claimed)]
-	for i, f := range claimed {
-		of := (*limit.Trouble)(nil)
-		f.probes = f.probes[:0]
+	for i := range all {
 		for _, name := range waits[i] {
 			now, _ := t.waiting(limit.TroubleKey(name))
 			switch {
 			case now == nil:
 			case probing[i] && answers != nil && answers[asked[name]].Granted:
-				f.probes = append(f.probes, limit.TroubleKey(name))
-			case of == nil || now.Next.After(of.Next):
-				of = now
+				passes[i].probes = append(passes[i].probes, limit.TroubleKey(name))
+			case passes[i].wait == nil || now.Next.After(passes[i].wait.Next):
+				passes[i].wait = now
 			}
 		}
-		if of == nil {
-			admitted = append(admitted, f)
+	}
+	return passes
+}
+
+// untroubled returns the flights whose checks may start. It puts off the others.
+func (fs *flights) untroubled(ctx context.Context, claimed []*flight) []*flight {
+	if !fs.troubles.active.Load() {
+		return claimed
+	}
+	all := make([]sharer, len(claimed))
+	for i, f := range claimed {
+		if f.record.fault == "" {
+			all[i] = f.record
+		}
+	}
+	admitted := claimed[:0:len(claimed)]
+	for i, pass := range fs.troubles.passes(ctx, all) {
+		f := claimed[i]
+		f.probes = pass.probes
+		if pass.wait != nil {
+			f.turnAway(accounts.RuleDown, f.afterTrouble(pass.wait))
 			continue
 		}
-		f.turnAway(accounts.RuleDown, f.afterTrouble(of))
+		admitted = append(admitted, f)
 	}
 	return admitted
 }
 
-// ailing returns what of the things that an account shares is in trouble, and whether a probe of each
+// ailing returns what of the things that a call shares is in trouble, and whether a probe of each
 // may be asked for.
-func (t *troubles) ailing(r *record) (names []string, ask bool) {
+func (t *troubles) ailing(by sharer) (names []string, ask bool) {
 	ask = true
-	for _, name := range [...]string{r.leaves(), r.shared()} {
+	for _, name := range [...]string{by.leaves(), by.shared()} {
 		if name == "" {
 			continue
 		}
@@ -410,21 +443,25 @@ func (t *troubles) ailing(r *record) (names []string, ask bool) {
 	return names, ask
 }
 
-// afterTrouble returns when an account that waits at a trouble comes back: shortly after the next
-// probe, the longest waiting first, or while a probe is under way in a moment.
-func (f *flight) afterTrouble(of *limit.Trouble) time.Time {
-	fs := f.flights
-	fs.troubles.mu.Lock()
-	wait := of.Next.Sub(fs.troubles.now())
-	fs.troubles.mu.Unlock()
-	spread := min(troubleSpread, f.record.cadence.FirstPause(f.memory.Cadence))
+// until returns how long a call that waits at a trouble waits: until shortly after the next probe, the
+// longest waiting first, or while a probe is under way a moment. Calls come back spread over a time.
+func (t *troubles) until(of *limit.Trouble, waited bool, spread time.Duration) time.Duration {
+	t.mu.Lock()
+	wait := of.Next.Sub(t.now())
+	t.mu.Unlock()
 	switch {
 	case wait <= 0:
-		wait = upTo(spread)
-	case f.claim.Rule == fs.codes.Rule(accounts.RuleDown):
-		wait += rand.N(spread / 2)
-	default:
-		wait += upTo(spread)
+		return upTo(spread)
+	case waited:
+		return wait + rand.N(spread/2)
 	}
+	return wait + upTo(spread)
+}
+
+// afterTrouble returns when an account that waits at a trouble comes back.
+func (f *flight) afterTrouble(of *limit.Trouble) time.Time {
+	fs := f.flights
+	waited := f.claim.Rule == fs.codes.Rule(accounts.RuleDown)
+	wait := fs.troubles.until(of, waited, min(troubleSpread, f.record.cadence.FirstPause(f.memory.Cadence)))
 	return f.now().Add(max(wait, min(troubleWait, f.record.cadence.Current(f.memory.Cadence)/troubleShare)))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/limit"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/egress"
@@ -180,5 +181,94 @@ func TestAWayWhoseProxyReachesNothing(t *testing.T) {
 		if got := rule(others[0]); got != accounts.RuleDown {
 			t.Errorf("an account by another way, whose host is down, is due by %s", got)
 		}
+	})
+}
+
+// TestSendsWaitAtAWayThatIsDown has nobody check by a way whose proxy refuses all sends for a while. Few
+// sends go out, each of the others waits without an attempt, those by another way go on, and after the
+// first success all go soon.
+func TestSendsWaitAtAWayThatIsDown(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		k := newTalker()
+		var broken atomic.Bool
+		var tried atomic.Int64
+		k.send = func(_ context.Context, r poller.SendRequest) (poller.Sent, error) {
+			if broken.Load() && r.Account[0] == 'a' {
+				tried.Add(1)
+				return poller.Sent{}, poller.Unsent(unpassable)
+			}
+			return k.take(r), nil
+		}
+		w.chats(`,"labels":{"egress":"berlin"}`, "a", "a2")
+		w.chats(`,"labels":{"egress":"paris"}`, "b")
+		stop := w.startChecking(poller.Config{Ways: waysOf(t, "berlin socks5://127.0.0.1:1; paris direct")}, k, testLog(t))
+		time.Sleep(10 * time.Second)
+		broken.Store(true)
+		ids := append(w.crowd("a", 20), w.crowd("a2", 20)...)
+		time.Sleep(15 * time.Second)
+		early := tried.Load()
+		time.Sleep(45 * time.Second)
+		if late := tried.Load() - early; early > 40+10 || late < 2 || late > 5 {
+			t.Errorf("%d sends by a way that is down, and %d once it had been down for a while", early, late)
+		}
+		attempts, waiting := 0, 0
+		for _, id := range ids {
+			s := w.sent(id)
+			attempts += s.Attempts
+			if s.Code == accounts.RuleDown && s.Text == "the way berlin is down (proxy); it waits for a probe" {
+				waiting++
+			}
+			if s.State != circulate.SendQueued {
+				t.Errorf("a send is %s: %s", s.State, s.Text)
+			}
+		}
+		if attempts != int(tried.Load()) || waiting < 38 {
+			t.Errorf("%d of 40 wait, and %d attempts count of %d", waiting, attempts, tried.Load())
+		}
+		other := w.queue("b", "ben", nil)
+		time.Sleep(time.Second)
+		w.is(other, circulate.SendAccepted, "")
+		broken.Store(false)
+		time.Sleep(25 * time.Second)
+		for _, id := range ids {
+			w.is(id, circulate.SendAccepted, "")
+		}
+		stop()
+	})
+}
+
+// A way may ask for a pause. A send that would wait for longer than a day is given up.
+func TestSendsWaitAtAWayThatPauses(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		k := newTalker()
+		k.send = func(_ context.Context, r poller.SendRequest) (poller.Sent, error) {
+			wait, err := time.ParseDuration(r.Peer)
+			if err == nil && r.Attempt == 1 {
+				return poller.Sent{}, poller.Unsent(&poller.CheckError{Kind: poller.RateLimited, Scope: poller.ScopeWay, Code: "busy", RetryAfter: wait})
+			}
+			return k.take(r), nil
+		}
+		w.chats(`,"labels":{"egress":"berlin"}`, "a")
+		stop := w.startChecking(poller.Config{Ways: waysOf(t, "berlin direct")}, k, testLog(t))
+		time.Sleep(5 * time.Second)
+		w.queue("a", "1m", nil)
+		time.Sleep(time.Second)
+		waits := w.queue("a", "anna", nil)
+		time.Sleep(50 * time.Second)
+		w.is(waits, circulate.SendQueued, accounts.RuleDown)
+		if s := w.sent(waits); s.Text != "the way berlin has asked for a pause (busy); it waits for a probe" || s.Attempts != 0 {
+			t.Errorf("%d attempts, %q", s.Attempts, s.Text)
+		}
+		time.Sleep(20 * time.Second)
+		w.is(waits, circulate.SendAccepted, "")
+		w.queue("a", "24h", nil)
+		time.Sleep(time.Second)
+		given := w.queue("a", "anna", nil)
+		time.Sleep(time.Second)
+		w.is(given, circulate.SendRejected, accounts.RuleDown)
+		if s := w.sent(given); s.Text != "given up after a day: the way berlin has asked for a pause (busy)" {
+			t.Errorf("given up: %q", s.Text)
+		}
+		stop()
 	})
 }
