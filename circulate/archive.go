@@ -375,6 +375,9 @@ func (a Archive) LoadMessages(ctx context.Context, shard int, messages []Found) 
 		if m.Event {
 			commands[i] = append(commands[i], "event", "1")
 		}
+		if m.Trace != "" {
+			commands[i] = append(commands[i], "trace", m.Trace)
+		}
 	}
 	if _, err := a.ring.wire.Pipeline(ctx, key, commands...); err != nil {
 		return fmt.Errorf("load messages, shard %d: %w", shard, err)

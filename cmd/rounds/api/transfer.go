@@ -190,7 +190,7 @@ func (s *Server) getBackup(w http.ResponseWriter, r *http.Request) {
 		badQuery(q.faults).write(w, r)
 		return
 	}
-	options := backup.Options{Program: s.options.Version}
+	options := backup.Options{Program: s.options.Version, Traced: s.options.Spans != nil}
 	if withSecrets {
 		if options.Secrets = s.sealer(); options.Secrets == nil {
 			noSealer().write(w, r)

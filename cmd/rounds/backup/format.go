@@ -13,7 +13,7 @@ import (
 
 const (
 	// format is the latest version of the format that this program reads. It writes it if endpoints
-	// were added while the service ran, formatTerms if there are maintenance windows or saved views, or
+	// were added while the service ran, or messages keep their traces, formatTerms if there are maintenance windows or saved views, or
 	// people have said something about concerns, formatFiles if there is a list of files, formatMemory
 	// if any account remembers messages, and otherwise formatForgetful: the earliest versions of the
 	// program that read them know no more.
@@ -151,7 +151,11 @@ type messageLine struct {
 	Only    string          `json:"only,omitempty"`  // the group that it is for
 	First   string          `json:"first,omitempty"` // the position that it had before it was replayed
 	Event   bool            `json:"event,omitempty"`
+	Trace   string          `json:"trace,omitempty"` // a traceparent; format 6 added it
 }
+
+// maxTrace is the most bytes of a traceparent.
+const maxTrace = 55
 
 type deadLine struct {
 	Fields []text `json:"fields"`
@@ -294,7 +298,7 @@ func (l *accountLine) archived() (circulate.Archived, error) {
 const minLine = 2
 
 func messageOf(m *circulate.Found) *messageLine {
-	l := &messageLine{At: m.Position, Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Time: m.Message.Time, Only: m.Only, First: m.First, Event: m.Event}
+	l := &messageLine{At: m.Position, Account: m.Account, Kind: m.Kind, ID: m.Message.ID, Type: m.Message.Type, Time: m.Message.Time, Only: m.Only, First: m.First, Event: m.Event, Trace: m.Trace}
 	switch {
 	case len(m.Message.Data) == 0:
 	case stays(m.Message.Data):
@@ -310,7 +314,10 @@ func (l *messageLine) found() (circulate.Found, circulate.StreamID, error) {
 	if err != nil || at == (circulate.StreamID{}) {
 		return circulate.Found{}, at, fmt.Errorf("message: at: %q is not a position", l.At)
 	}
-	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind, Only: l.Only, First: l.First, Event: l.Event}
+	if len(l.Trace) > maxTrace {
+		return circulate.Found{}, at, fmt.Errorf("message: trace: has %d bytes, more than %d", len(l.Trace), maxTrace)
+	}
+	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind, Only: l.Only, First: l.First, Event: l.Event, Trace: l.Trace}
 	f.Message = circulate.Message{ID: l.ID, Type: l.Type, Time: l.Time, Data: l.Data}
 	if l.Raw != "" {
 		f.Message.Data = json.RawMessage(l.Raw)

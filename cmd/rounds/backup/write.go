@@ -32,6 +32,9 @@ type Options struct {
 	// Secrets is the key for credentials. If it is set, the backup has the stored secrets, still
 	// sealed, and credentials that are sealed for this key.
 	Secrets *secret.PublicKey
+	// Traced says that the service records traces. Messages then keep theirs, in a format that earlier
+	// versions refuse. Sends keep theirs anyway.
+	Traced bool
 }
 
 // writer writes lines and sums them up.
@@ -41,6 +44,7 @@ type writer struct {
 	parts  []part
 	counts Counts
 	seal   *secret.PublicKey // nil: no secrets
+	traced bool              // messages keep their traces
 	format int               // that it writes
 
 	holding []line // the terms that there are
@@ -54,7 +58,7 @@ type writer struct {
 }
 
 func newWriter(out io.Writer, o Options) *writer {
-	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), parts: parts(format), seal: o.Secrets}
+	w := &writer{out: bufio.NewWriterSize(out, 256<<10), sum: sha256.New(), parts: parts(format), seal: o.Secrets, traced: o.Traced}
 	w.encoder = json.NewEncoder(&w.buffer)
 	w.encoder.SetEscapeHTML(false)
 	return w
@@ -126,7 +130,7 @@ func (w *writer) everything(ctx context.Context, ring *circulate.Ring, program s
 	}
 	if w.added, err = endpoint.Of(ring).All(ctx); err != nil {
 		return "", err
-	} else if len(w.added) > 0 {
+	} else if len(w.added) > 0 || w.traced {
 		w.format = format
 	}
 	header := &Header{Is: magic, Format: w.format, Program: program, Namespace: ring.Namespace(), Shards: ring.Shards(), Time: w.began}
@@ -254,7 +258,11 @@ func (w *writer) messages(ctx context.Context, ring *circulate.Ring) error {
 	heap.Init(&heads)
 	for len(heads) > 0 {
 		s := heads[0]
-		if err := w.write(line{Message: messageOf(&s.found[0])}); err != nil {
+		l := messageOf(&s.found[0])
+		if !w.traced {
+			l.Trace = ""
+		}
+		if err := w.write(line{Message: l}); err != nil {
 			return err
 		}
 		s.found = s.found[1:]
