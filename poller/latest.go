@@ -122,17 +122,20 @@ func (l *latestChecks) take(ids []string) map[string][]latest.Check {
 	return all
 }
 
-// answers are what third parties answered over HTTP to the calls of a check.
+// answers are what third parties answered to the calls of a check.
 type answers struct{ status, bytes atomic.Int64 }
 
 type answersKey struct{}
 
 // Answered says that a third party has answered a call of a check with a status of HTTP and a body of
-// so many bytes, for who looks at the account. ctx is the context of Checker.Check, or derived from it.
-// Package fetch says so itself.
+// so many bytes, for who looks at the account. In a protocol other than HTTP the status is 0, and the
+// bytes are what was read since the last time. ctx is the context of Checker.Check, or derived from it.
+// Package fetch says so itself, except of connections that Client.Dial has made.
 func Answered(ctx context.Context, status, bytes int) {
 	if a, ok := ctx.Value(answersKey{}).(*answers); ok {
-		a.status.Store(int64(status))
+		if status != 0 {
+			a.status.Store(int64(status))
+		}
 		a.bytes.Add(int64(bytes))
 	}
 }

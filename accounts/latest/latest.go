@@ -27,8 +27,8 @@ type Check struct {
 	Took     time.Duration `json:"took"`
 	Outcome  string        `json:"outcome"`            // a mark; see accounts.MarkOK
 	Error    string        `json:"error,omitempty"`    // what went wrong, cut to circulate.MaxError bytes
-	Status   int           `json:"status,omitempty"`   // of the last answer over HTTP; 0: there was none
-	Bytes    int64         `json:"bytes,omitempty"`    // of the bodies of all answers over HTTP
+	Status   int           `json:"status,omitempty"`   // of the last answer over HTTP; 0: there was none, or it is another protocol
+	Bytes    int64         `json:"bytes,omitempty"`    // of the bodies of all answers over HTTP, or all that was read by another protocol
 	Messages int           `json:"messages,omitempty"` // that it found
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // Dial connects to HOST:PORT over TCP, for checkers of protocols other than HTTP, under
-// the same rule for addresses and by the same named ways. The error is always an *Error.
+// the same rule for addresses and by the same named ways. What is read does not show among an account's
+// latest checks unless the checker says so: see poller.Answered. The error is always an *Error.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	w, err := c.wayOf(ctx)
 	if err != nil {

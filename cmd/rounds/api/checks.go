@@ -17,7 +17,7 @@ type AccountCheck struct {
 	Outcome  string    `json:"outcome" example:"ok" doc:"A word, as in checks of the account's schedule: ok, more, or what went wrong."`
 	Error    string    `json:"error,omitempty" doc:"What went wrong, as a code and a sentence."`
 	Status   int       `json:"status,omitempty" doc:"Of the last answer over HTTP; left out: there was none, or the kind speaks another protocol."`
-	Bytes    int64     `json:"bytes" doc:"The bodies of all answers over HTTP together, unpacked, as far as they were read."`
+	Bytes    int64     `json:"bytes" doc:"Over HTTP the bodies of all answers together, unpacked, as far as they were read; of a mailbox all that its server sent, with TLS."`
 	Messages int       `json:"messages" doc:"How many messages it found."`
 }
 

@@ -23,8 +23,8 @@ func newChecksCommand(env environment) *cobra.Command {
 		Use:   "checks ID",
 		Short: "Show the latest checks of an account, with duration, status and bytes",
 		Long: `Show the latest checks of an account, at most 20, the latest first: when each ended, how
-long it took, how it went, how many messages it found, and over HTTP the last status and
-the bytes of all answers.
+long it took, how it went, how many messages it found, the bytes of all answers, and over
+HTTP the last status.
 
 Pollers report the checks of an account from the moment somebody looks at it, and ten
 minutes longer. The command waits for the first report for some seconds. What a poller has
@@ -50,10 +50,13 @@ forgotten is not shown: it remembers its latest 4,096 checks, of all accounts to
 		if len(all.Checks) == 0 {
 			return env.tell("no check is known yet: pollers report further ones for ten minutes")
 		}
-		return printTable(env.stdout, "TIME\tTOOK\tOUTCOME\tSTATUS\tBYTES\tMESSAGES\tERROR", all.Checks, func(c api.AccountCheck) string {
+		return printTable(env.stdout, "TIME\tTOOK\tOUTCOME\tHTTP\tBYTES\tMESSAGES\tERROR", all.Checks, func(c api.AccountCheck) string {
 			status, size := "-", "-"
 			if c.Status != 0 {
-				status, size = strconv.Itoa(c.Status), strconv.FormatInt(c.Bytes, 10)
+				status = strconv.Itoa(c.Status)
+			}
+			if c.Status != 0 || c.Bytes != 0 {
+				size = strconv.FormatInt(c.Bytes, 10)
 			}
 			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s", clockTime(c.Time), seconds(c.Took), oneLine(c.Outcome), status, size, c.Messages, cmp.Or(shorten(c.Error), "-"))
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/latest"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/poller"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -54,7 +55,7 @@ func pool(t *testing.T, server redistest.Redis, checker *Checker, account accoun
 // run runs another pool, until stop or the end of the test.
 func (p *pooled) run() (stop func()) {
 	p.Helper()
-	pool, err := poller.New(p.ring, p.checkers, poller.Config{PageLimit: 2}, poller.Options{})
+	pool, err := poller.New(p.ring, p.checkers, poller.Config{PageLimit: 2, Heartbeat: 500 * time.Millisecond}, poller.Options{})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -154,6 +155,19 @@ func TestPoolPolls(t *testing.T) {
 		p.has(1, 1)
 		if err := s.AwaitIdle(p.ctx, "a", 0); err != nil {
 			t.Error(err)
+		}
+		// Who looks sees what each connection has read, and no status.
+		var checks []latest.Check
+		for tick := time.Tick(5 * time.Millisecond); len(checks) == 0 && p.ctx.Err() == nil; <-tick {
+			var err error
+			if checks, _, err = latest.Of(p.ring).Look(p.ctx, "mail", time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range checks {
+			if c.Bytes < 500 || c.Bytes > 10_000 || c.Status != 0 {
+				t.Errorf("got %+v", c)
+			}
 		}
 	})
 }

@@ -231,7 +231,8 @@ func (s *session) unopened(name string, err error) error {
 
 // metered is a connection that bounds how many bytes are read from it, because the
 // client library bounds only time. It also stores the error that ended reading or
-// writing, because the library's errors do not contain it.
+// writing, because the library's errors do not contain it, and tells the check how much
+// was read.
 type metered struct {
 	net.Conn
 	room     atomic.Int64
@@ -243,7 +244,8 @@ type metered struct {
 	parking  atomic.Bool                // this side ends reads by deadlines, which are no errors
 
 	mu    sync.Mutex
-	ended func() bool // stops the watch of the context; nil: none is watched
+	ended func() bool     // stops the watch of the context; nil: none is watched
+	of    context.Context // of the call that reads; nil: none does
 }
 
 // meter returns a connection that allows most bytes to be read and is closed when ctx
@@ -260,14 +262,23 @@ func (m *metered) bind(ctx context.Context, most int64) {
 	m.room.Store(most)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended = context.AfterFunc(ctx, func() { _ = m.Conn.Close() })
+	m.of, m.ended = ctx, context.AfterFunc(ctx, func() { _ = m.Conn.Close() })
+}
+
+// tell tells the call how much was read.
+func (m *metered) tell(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of != nil {
+		poller.Answered(m.of, 0, n)
+	}
 }
 
 // release ends the watch of the context. It reports false if the connection is closed, or about to be.
 func (m *metered) release() bool {
 	m.mu.Lock()
 	ended := m.ended
-	m.ended = nil
+	m.of, m.ended = nil, nil
 	m.mu.Unlock()
 	return ended != nil && ended()
 }
@@ -285,6 +296,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	m.room.Add(-int64(n))
 	if n > 0 {
 		m.heard.Store(true)
+		m.tell(n)
 	}
 	m.note(err)
 	return n, err
