@@ -128,7 +128,7 @@ type answers struct{ status, bytes atomic.Int64 }
 type answersKey struct{}
 
 // Answered says that a third party has answered a call of a check with a status of HTTP and a body of
-// so many bytes, for who looks at the account. In a protocol other than HTTP the status is 0, and the
+// so many bytes, for people who look at the account. In a protocol other than HTTP the status is 0, and the
 // bytes are what was read since the last time. ctx is the context of Checker.Check, or derived from it.
 // Package fetch says so itself, except of connections that Client.Dial has made.
 func Answered(ctx context.Context, status, bytes int) {

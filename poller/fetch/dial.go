@@ -34,11 +34,11 @@ func Broken(ctx context.Context, err error) *Error { return newError(ctx, err, t
 // validateHost checks a host, which is a name or an address without a port, when an
 // account is registered. An address is checked against the rule at once, a name only
 // when it is resolved. The error is ErrHost or ErrPrivate.
-func (c *Client) validateHost(host string) error { return c.way.Load().rule.validateHost(host, 0) }
+func (c *Client) validateHost(host string) error { return c.way.Load().rule.ValidateHostPort(host, 0) }
 
 // ValidateHostPort is validateHost for a host that is dialled at the given port.
 func (c *Client) ValidateHostPort(host string, port uint16) error {
-	return c.way.Load().rule.validateHost(host, port)
+	return c.way.Load().rule.ValidateHostPort(host, port)
 }
 
 // Public reports whether an address is on the public internet.

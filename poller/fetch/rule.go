@@ -157,8 +157,8 @@ func (c cure) allowedBy() string {
 	return "; " + c.program + " needs ROUNDS_ALLOW_NETWORKS=" + c.entry
 }
 
-// validateHost checks a host as Client.validateHost does. Port 0 stands for any.
-func (r Rule) validateHost(host string, port uint16) error {
+// ValidateHostPort checks a host as Client.ValidateHostPort does. Port 0 stands for any.
+func (r Rule) ValidateHostPort(host string, port uint16) error {
 	if addr, ok := addrOf(host); ok {
 		if addr.Zone() != "" {
 			return ErrPrivate

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,6 +53,32 @@ type Config interface {
 	Open() (delivery.Sink, error)
 }
 
+// Place is a Config that says where its messages go and which secrets it uses, so that a secret goes to
+// no host to which it is not bound.
+type Place interface {
+	Config
+	// Hosts returns the hosts that get messages and secrets, each as HOST:PORT.
+	Hosts() []string
+	// Uses returns the secrets to which the endpoint refers.
+	Uses() []Use
+}
+
+// Use is a secret to which an endpoint refers.
+type Use struct {
+	Field string // such as secrets[0]
+	Name  string // of the secret
+	Sent  bool   // it is sent to the endpoint; otherwise it only signs, proves or verifies
+}
+
+// Network connects to addresses that people may type. *fetch.Client is one: it refuses private
+// addresses unless a setting allows them, also those to which a name resolves.
+type Network interface {
+	// Dial connects to HOST:PORT over TCP.
+	Dial(ctx context.Context, address string) (net.Conn, error)
+	// ValidateHostPort returns an error for an address that is certainly refused.
+	ValidateHostPort(host string, port uint16) error
+}
+
 // Tester is a Config whose place can be tried without changing anything there.
 type Tester interface {
 	// Try connects and signs in, and looks for what must be there. Its error names no secret.
@@ -69,7 +96,9 @@ type Type interface {
 
 // Addable is a Type whose endpoints may also be added while the service runs, by people who cannot
 // change the file. They must reach nothing that only the file's author may reach, such as the
-// directories of a process or addresses of its network.
+// files of a process or addresses of its network. So their secrets are bound to hosts
+// (secrets.Source.Bound), and their connections are those of a Network. The Config of such an endpoint
+// should be a Place. A type that has the method Fields (strict.Described) has a form on the dashboard.
 type Addable interface {
 	Type
 	// Addable marks the type.

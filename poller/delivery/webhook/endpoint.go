@@ -51,23 +51,16 @@ func (e Endpoint) wants(kind string) bool {
 
 var namePattern = regexp.MustCompile(`^[a-z0-9_-]{1,56}$`)
 
-// Use is a secret to which an endpoint refers.
-type Use struct {
-	Field string // such as secrets[0]
-	Name  string // of the secret
-	Sent  bool   // it is sent to the endpoint; otherwise it only signs
-}
-
 // Uses returns the secrets to which the endpoint refers.
-func (e Endpoint) Uses() (all []Use) {
+func (e Endpoint) Uses() (all []sink.Use) {
 	for i, ref := range e.Secrets {
 		if !ref.IsZero() {
-			all = append(all, Use{Field: "secrets[" + strconv.Itoa(i) + "]", Name: ref.Name})
+			all = append(all, sink.Use{Field: "secrets[" + strconv.Itoa(i) + "]", Name: ref.Name})
 		}
 	}
 	for _, h := range e.Headers {
 		if !h.Secret.IsZero() {
-			all = append(all, Use{Field: "headers." + strict.Printable(h.Name), Name: h.Secret.Name, Sent: true})
+			all = append(all, sink.Use{Field: "headers." + strict.Printable(h.Name), Name: h.Secret.Name, Sent: true})
 		}
 	}
 	return all

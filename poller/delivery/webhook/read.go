@@ -52,6 +52,16 @@ type Config struct {
 	options  Options
 }
 
+var _ sink.Place = Config{}
+
+// Hosts returns the host of the endpoint's URL.
+func (c Config) Hosts() []string {
+	return []string{secrets.ForURL(secrets.KindWebhook, c.Endpoint.URL).Host}
+}
+
+// Uses returns the secrets to which the endpoint refers.
+func (c Config) Uses() []sink.Use { return c.Endpoint.Uses() }
+
 // Open returns the endpoint's sink.
 func (c Config) Open() (delivery.Sink, error) {
 	opened, err := New(c.Endpoint, c.options)
@@ -138,4 +148,39 @@ func refFault(err error) string {
 	}
 	return `must be {"secret": "NAME"}: an endpoint holds no secrets, store it as service.NAME or put it into the file service.NAME of ROUNDS_SECRETS_DIR or into ` +
 		secrets.ServiceEnvPrefix + "NAME"
+}
+
+// Fields returns the fields of the form. Signing keys are not among them: one is made.
+func (Type) Fields() []strict.Field {
+	return []strict.Field{
+		{
+			Name: "url", Type: strict.URL, Required: true, Example: "https://crm.example.com/hook",
+			Label: strict.Words{EN: "URL", ZH: "网址"},
+			Help:  strict.Words{EN: "Where each message is posted. Addresses that accounts may not reach are refused.", ZH: "每条消息的 POST 地址。账号不可访问的地址会被拒绝。"},
+		},
+		{
+			Name: "ordered", Type: strict.Choice, Default: false, Example: true,
+			Label: strict.Words{EN: "Order", ZH: "顺序"},
+			Help:  strict.Words{EN: "Whether messages of an account wait behind one that fails.", ZH: "账号的消息是否排在失败的消息之后等待。"},
+			Choices: []strict.Option{
+				{Value: false, Label: strict.Words{EN: "messages go side by side", ZH: "消息同时投递"}},
+				{Value: true, Label: strict.Words{EN: "an account's messages one at a time", ZH: "同一账号的消息依次投递"}},
+			},
+		},
+		{
+			Name: "timeout", Type: strict.TextType, Default: defaultTimeout.String(), Example: "20s",
+			Label: strict.Words{EN: "Timeout", ZH: "超时"},
+			Help:  strict.Words{EN: "For one attempt, 1s to 30s.", ZH: "每次尝试的时限，1s 至 30s。"},
+		},
+		{
+			Name: "concurrency", Type: strict.Number, Default: defaultConcurrency, Example: 16,
+			Label: strict.Words{EN: "Attempts at once", ZH: "同时尝试数"},
+			Help:  strict.Words{EN: "In a process, 1 to 256.", ZH: "每个进程内，1 至 256。"},
+		},
+		{
+			Name: "headers", Type: strict.Headers, Secret: true, Example: map[string]any{"X-Source": "rounds", "Authorization": strict.Ref("CRM_TOKEN")},
+			Label: strict.Words{EN: "Headers", ZH: "请求头"},
+			Help:  strict.Words{EN: "Sent with each message. Secrets are the service's own, bound to the URL's host.", ZH: "随每条消息发送。密钥为服务自身的密钥，须绑定到网址的主机。"},
+		},
+	}
 }

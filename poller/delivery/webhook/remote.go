@@ -248,19 +248,23 @@ func (r *Remote) test(ctx context.Context, p post, id string, now time.Time, bes
 		r.tests[p.name] = of
 	}
 	done := document.Tested{ID: id, At: now.UTC().Round(time.Second), Outcome: string(Unready)}
+	var to delivery.Sink = p.sink
+	if p.other != nil {
+		to = p.other.Sink
+	}
+	testable, ok := to.(sink.Testable)
 	switch {
-	case p.sink == nil && p.fault != "":
+	case p.fault != "":
 		done.Why = shorten(p.fault)
-	case p.sink == nil:
+	case !ok:
 		done.Why = "endpoints of this type take no test events"
 	case of.running >= testsMost:
 		done.Why = "too many tests of the endpoint are under way"
 	default:
 		of.running++
 		beside(func() {
-			var outcome Outcome
-			done.Status, outcome, done.Why = p.sink.Test(ctx, id, now)
-			done.Outcome, done.Why = string(outcome), shorten(done.Why)
+			ended := testable.Test(ctx, sink.TestEvent(p.name, id, now))
+			done.Outcome, done.Status, done.Why = string(ended.Outcome), ended.Status, shorten(ended.Why)
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			of.running--

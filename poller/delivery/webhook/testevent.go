@@ -2,47 +2,38 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
 )
 
-// TestType is the type of test events.
-const TestType = "endpoint.test"
+var _ sink.Testable = (*Sink)(nil)
 
-// Test sends a test event with an id, once. It returns the status of the answer, 0 if there was none,
-// how that ended, and what went wrong. Nothing else depends on the answer. See the package's doc.
-func (s *Sink) Test(ctx context.Context, id string, now time.Time) (status int, outcome Outcome, why string) {
-	failed, status := s.test(ctx, id, now)
+// Test sends a test event, once. See the package's doc.
+func (s *Sink) Test(ctx context.Context, event delivery.Delivery) sink.Tested {
+	failed, status := s.test(ctx, event)
 	if failed == nil {
-		return status, Delivered, ""
+		return sink.Tested{Outcome: sink.Delivered, Status: status}
 	}
-	return failed.Status, failed.Outcome, failed.why()
+	return sink.Tested{Outcome: sink.Outcome(failed.Outcome), Status: failed.Status, Why: failed.why()}
 }
 
-func (s *Sink) test(ctx context.Context, id string, now time.Time) (failed *Error, status int) {
+func (s *Sink) test(ctx context.Context, event delivery.Delivery) (failed *Error, status int) {
 	signer, err := resolve(ctx, s.endpoint, s.options.Secrets)
 	if err != nil {
 		return s.failure(Unready, 0, err), 0
 	}
-	data, err := json.Marshal(map[string]string{"endpoint": s.endpoint.Name})
-	if err != nil {
-		return s.failure(Unusable, 0, fmt.Errorf("the test event: %w", err)), 0
-	}
-	d := delivery.Delivery{Found: circulate.Found{Event: true, Message: circulate.Message{ID: id, Type: TestType, Time: now, Data: data}}}
 	encoding := sink.Encoding{Namespace: s.options.Namespace, Format: s.endpoint.Format, Keyless: true}
-	body, err := encoding.Encode(d, nil)
+	body, err := encoding.Encode(event, nil)
 	if err != nil {
 		return s.failure(Unusable, 0, fmt.Errorf("the test event: %w", err)), 0
 	}
-	header, err := signer.sign(sink.Key(s.options.Namespace, d), time.Now(), body, encoding.Header(d))
+	header, err := signer.sign(sink.Key(s.options.Namespace, event), time.Now(), body, encoding.Header(event))
 	if err != nil {
 		return s.failure(Unready, 0, err), 0
 	}
