@@ -4,6 +4,8 @@ package brokers
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -36,7 +38,7 @@ type natsServer struct {
 	cmd                      *exec.Cmd
 }
 
-func startNATS(t testing.TB, sync string) *natsServer {
+func startNATS(t testing.TB, sync string, more ...string) *natsServer {
 	t.Helper()
 	program, err := processes.Go(t.Context(), "tool", "-n", "nats-server").Output()
 	if err != nil {
@@ -49,7 +51,7 @@ func startNATS(t testing.TB, sync string) *natsServer {
 	dir := t.TempDir()
 	s := &natsServer{program: strings.TrimSpace(string(program)), address: address, config: filepath.Join(dir, "server.conf")}
 	_, port, _ := net.SplitHostPort(address)
-	text := fmt.Sprintf("host: 127.0.0.1\nport: %s\nmax_payload: 256KB\njetstream {store_dir: %q, sync_interval: %q}\nauthorization {token: %q}\n", port, dir, sync, token)
+	text := fmt.Sprintf("host: 127.0.0.1\nport: %s\nmax_payload: 256KB\njetstream {store_dir: %q, sync_interval: %q}\nauthorization {token: %q}\n%s", port, dir, sync, token, strings.Join(more, "\n"))
 	if err := os.WriteFile(s.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +232,65 @@ func TestNATS(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNATSVerifiesBothSides adds a stream of a server that demands a certificate of ours.
+func TestNATSVerifiesBothSides(t *testing.T) {
+	pair, authority := certificate(t)
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, private := string(text), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
+	keyFile := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(keyFile, []byte(private), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := startNATS(t, "always", fmt.Sprintf("tls {cert_file: %q, key_file: %q, ca_file: %q, verify: true}", authority, keyFile, authority))
+	conn, err := nats.Connect("tls://"+server.address, nats.Token(token), nats.RootCAs(authority), nats.ClientCert(authority, keyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}, Duplicates: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fields, want := range map[string]string{
+		`,"ca_certificate":{"secret":"CA"},"client_certificate":{"secret":"OWN"}`: "",
+		`,"ca_certificate":{"secret":"CA"}`:                                       "certificate required: see client_certificate",
+		`,"client_certificate":{"secret":"OWN"}`:                                  "the server's certificate is not trusted: see ca_certificate",
+	} {
+		source := secrets.Source{Lookup: func(name string) (string, bool) {
+			if strings.HasPrefix(name, secrets.ServiceBindingEnvPrefix) {
+				return "hosts=127.0.0.1", true
+			}
+			value, ok := map[string]string{"CA": ca, "OWN": ca + private, "NATS": token}[strings.TrimPrefix(name, secrets.ServiceEnvPrefix)]
+			return value, ok
+		}}
+		to := added(t, roundsnats.Type{Namespace: sinktest.Namespace, Secrets: source, Network: reaching(t, server.address)},
+			fmt.Sprintf(`"servers":[%q],"stream":"S","subject":"s","tls":true,"token":{"secret":"NATS"}%s`, server.address, fields))
+		for _, err := range append(to.Handle(t.Context(), sinktest.Messages(3, "a", "b")), to.Prepare(t.Context())) {
+			if (err == nil) != (want == "") || err != nil && !errors.Is(err, delivery.ErrHeld) && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", fields, err, want)
+			}
+		}
+		done := to.(sink.Testable).Test(t.Context(), sink.TestEvent("bus", "id", time.Now()))
+		if (done.Outcome == sink.Delivered) != (want == "") || !strings.Contains(done.Why, want) {
+			t.Errorf("%s: %+v, want %s", fields, done, want)
+		}
+	}
+	if info, err := stream.Info(t.Context()); err != nil || info.State.Msgs != 7 {
+		t.Errorf("the stream has %+v, %v", info, err)
+	}
 }
 
 // BenchmarkHandleNATS writes to a real server as it is by default, which syncs every two minutes.

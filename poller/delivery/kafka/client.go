@@ -21,21 +21,25 @@ import (
 const (
 	// unsentFor is how long a record that was certainly not written is tried.
 	unsentFor = 30 * time.Second
+	// answerMost is more than the bytes of an answer without batches.
+	answerMost = 4 << 20
 	// recordsMost is more than ever wait: the bytes are what is bounded; see Sink.room.
 	recordsMost = 1 << 20
 )
 
 // connect makes a client, which connects when it is used.
-func (c config) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, error) {
-	config, err := c.servers.Config(ctx, c.Secrets, name)
+func (c *config) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, error) {
+	config, err := c.Config(ctx)
 	if err != nil {
 		return nil, err
 	}
 	options := append([]kgo.Opt{
-		kgo.SeedBrokers(c.servers.Addresses...), kgo.ClientID("rounds"), kgo.DisableClientMetrics(),
+		kgo.SeedBrokers(c.Addresses...), kgo.ClientID("rounds"), kgo.DisableClientMetrics(),
 		kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			return dial(ctx, c.Dial, config, network, address)
+			return c.dial(ctx, config, network, address)
 		}),
+		// Of what brokers send, batches of positions are the largest: they were written with the same bound.
+		kgo.BrokerMaxReadBytes(2*c.maxBytes + answerMost), kgo.FetchMaxBytes(c.maxBytes), kgo.FetchMaxPartitionBytes(c.maxBytes),
 		kgo.RequestTimeoutOverhead(broker.Answer), kgo.RetryTimeout(broker.Answer), kgo.ProduceRequestTimeout(broker.Answer),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerBatchMaxBytes(c.maxBytes), kgo.MaxBufferedRecords(recordsMost), kgo.RecordDeliveryTimeout(unsentFor),
 	}, more...)
@@ -49,8 +53,8 @@ func (c config) connect(ctx context.Context, more ...kgo.Opt) (*kgo.Client, erro
 }
 
 // dial connects to a broker, and speaks TLS if config is not nil.
-func dial(ctx context.Context, by broker.Dial, config *tls.Config, network, address string) (net.Conn, error) {
-	conn, err := by.Within(ctx, network, address)
+func (c *config) dial(ctx context.Context, config *tls.Config, network, address string) (net.Conn, error) {
+	conn, err := c.Servers.Dial(ctx, network, address)
 	if err != nil || config == nil {
 		return conn, err
 	}
@@ -67,12 +71,12 @@ func dial(ctx context.Context, by broker.Dial, config *tls.Config, network, addr
 	return secured, nil
 }
 
-func (c config) secret(ctx context.Context) (string, error) {
-	return c.servers.Get(ctx, c.Secrets, name, c.password, c.mechanism != mechanismPlain) // SCRAM proves it
+func (c *config) secret(ctx context.Context) (string, error) {
+	return c.Get(ctx, c.password, c.mechanism != mechanismPlain) // SCRAM proves it
 }
 
 // signIn returns how connections sign in. The password is read anew for each.
-func (c config) signIn() sasl.Mechanism {
+func (c *config) signIn() sasl.Mechanism {
 	proof := func(ctx context.Context) (scram.Auth, error) {
 		password, err := c.secret(ctx)
 		return scram.Auth{User: c.user, Pass: password}, err
@@ -90,7 +94,7 @@ func (c config) signIn() sasl.Mechanism {
 }
 
 // look returns an error if the topic cannot be seen.
-func (c config) look(ctx context.Context, client *kgo.Client, topic string) error {
+func (c *config) look(ctx context.Context, client *kgo.Client, topic string) error {
 	request := kmsg.NewPtrMetadataRequest()
 	request.Topics = []kmsg.MetadataRequestTopic{{Topic: kmsg.StringPtr(topic)}}
 	answer, err := request.RequestWith(ctx, client)
@@ -106,9 +110,9 @@ func (c config) look(ctx context.Context, client *kgo.Client, topic string) erro
 }
 
 // Try connects, signs in and looks for the topic.
-func (c config) Try(ctx context.Context) error {
+func (c *config) Try(ctx context.Context) error {
 	var trouble trouble
-	client, err := c.connect(ctx, kgo.WithHooks(&trouble), kgo.RequestRetries(len(c.servers.Addresses))) // each is asked
+	client, err := c.connect(ctx, kgo.WithHooks(&trouble), kgo.RequestRetries(len(c.Addresses))) // each is asked
 	if err != nil {
 		return broker.Reason(err)
 	}
@@ -122,7 +126,7 @@ func (c config) Try(ctx context.Context) error {
 }
 
 // topics returns the topics that must be there.
-func (c config) topics() []string {
+func (c *config) topics() []string {
 	if c.positions == "" {
 		return []string{c.topic}
 	}

@@ -25,7 +25,7 @@ const (
 
 // Sink writes messages into a topic. It is safe for concurrent use.
 type Sink struct {
-	config
+	*config
 	room    *semaphore.Weighted // bytes
 	trouble trouble
 
@@ -62,9 +62,9 @@ func (f *flight) ended(ctx context.Context) bool {
 	}
 }
 
-var _ delivery.Sink = (*Sink)(nil)
+var _ sink.Testable = (*Sink)(nil)
 
-func newSink(c config) *Sink {
+func newSink(c *config) *Sink {
 	return &Sink{config: c, room: semaphore.NewWeighted(bufferMost), turn: make(chan struct{}, 1), flights: make(map[string]*flight)}
 }
 
@@ -123,6 +123,25 @@ func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 		}
 	}
 	return errs
+}
+
+// Test writes the record of a test event. It is in no transaction, because another process may have the
+// producers of the shards, and has no position.
+func (s *Sink) Test(ctx context.Context, event delivery.Delivery) sink.Tested {
+	ctx, cancel := context.WithTimeout(ctx, broker.Answer)
+	defer cancel()
+	record, err := s.record(event)
+	if err != nil {
+		return sink.TestedBy(err)
+	}
+	client, err := s.ready(ctx)
+	if err == nil {
+		err = client.ProduceSync(ctx, record).FirstErr()
+	}
+	if err != nil {
+		err = s.later(err)
+	}
+	return sink.TestedBy(err)
 }
 
 // record returns the record of a message, or a Dead.

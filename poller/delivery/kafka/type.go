@@ -36,13 +36,22 @@ type Type struct {
 	Namespace string         // the ring's
 	Secrets   secrets.Source // has the passwords and certificates
 	Log       *slog.Logger
-	Dial      broker.Dial // nil: the network
+	Dial      broker.Dial  // of declared endpoints; nil: the network
+	Network   sink.Network // of endpoints that were added; nil: none can be
 }
 
 var (
-	_ sink.Type   = Type{}
-	_ sink.Tester = config{}
+	_ sink.Addable = Type{}
+	_ sink.Tester  = (*config)(nil)
+	_ sink.Place   = (*config)(nil)
 )
+
+// Addable marks that topics may be added while the service runs; see package broker.
+func (Type) Addable() {}
+
+func (t Type) options() broker.Options {
+	return broker.Options{Kind: name, List: "brokers", Port: defaultPort, Secrets: t.Secrets, Dial: t.Dial, Network: t.Network}
+}
 
 // Type returns the name of the type.
 func (Type) Type() string { return name }
@@ -52,8 +61,8 @@ func (Type) Type() string { return name }
 //	{"name": "bus", "type": "kafka", "brokers": ["kafka-1:9092", "kafka-2:9092"], "topic": "rounds-messages", "tls": true,
 //	 "sasl": "SCRAM-SHA-512", "user": "rounds", "password": {"secret": "KAFKA"}}
 func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
-	c := config{Type: t, name: e.Name, encoding: sink.Encoding{Namespace: t.Namespace, Format: e.Format}, maxBytes: defaultMaxBytes}
-	c.servers = broker.Read(r, "brokers", defaultPort)
+	c := &config{Type: t, name: e.Name, encoding: sink.Encoding{Namespace: t.Namespace, Format: e.Format}, maxBytes: defaultMaxBytes}
+	c.Servers = t.options().Read(e, r)
 	if c.topic = r.Text("topic"); c.topic != "" && (!topicPattern.MatchString(c.topic) || c.topic == "." || c.topic == "..") {
 		r.Fault("topic", "must be 1 to 249 of A-Z a-z 0-9 . _ -")
 	}
@@ -66,7 +75,7 @@ func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 	}
 	r.Optional("sasl", "a string", &c.mechanism)
 	r.Optional("user", "a string", &c.user)
-	c.password = broker.Secret(r, "password")
+	c.password = c.Secret(r, "password", c.mechanism == mechanismPlain) // SCRAM proves it
 	switch c.mechanism {
 	case "":
 		if c.user != "" || !c.password.IsZero() {
@@ -82,15 +91,15 @@ func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 	default:
 		r.Fault("sasl", "must be "+mechanismPlain+", "+mechanismScram256+" or "+mechanismScram512)
 	}
-	r.Known(sink.Names(append([]string{"brokers", "topic", "positions", "max_bytes", "sasl", "user", "password"}, broker.Fields()...)...)...)
+	r.Known(t.options().Names("topic", "positions", "max_bytes", "sasl", "user", "password")...)
 	return c
 }
 
 type config struct {
 	Type
+	broker.Servers
 	name      string
 	encoding  sink.Encoding
-	servers   broker.Servers
 	topic     string
 	positions string // a topic; empty: no transactions
 	maxBytes  int32
@@ -100,4 +109,42 @@ type config struct {
 }
 
 // Open returns the endpoint's sink.
-func (c config) Open() (delivery.Sink, error) { return newSink(c), nil }
+func (c *config) Open() (delivery.Sink, error) { return newSink(c), nil }
+
+// Fields returns the fields of the form.
+func (t Type) Fields() []strict.Field {
+	return t.options().Form(
+		strict.Field{
+			Name: "topic", Type: strict.TextType, Required: true, Example: "rounds-messages",
+			Label: strict.Words{EN: "Topic", ZH: "主题"},
+			Help:  strict.Words{EN: "It must exist, or the brokers must create it.", ZH: "主题必须已存在，或由 broker 自动创建。"},
+		},
+		strict.Field{
+			Name: "positions", Type: strict.TextType, Example: "rounds-positions",
+			Label: strict.Words{EN: "Topic of positions", ZH: "位置主题"},
+			Help:  strict.Words{EN: "Another topic, which makes records exactly once; left out: no transactions.", ZH: "另一个主题，使记录恰好写入一次；留空则不使用事务。"},
+		},
+		strict.Field{
+			Name: "max_bytes", Type: strict.Number, Default: defaultMaxBytes, Example: defaultMaxBytes,
+			Label: strict.Words{EN: "Largest message, in bytes", ZH: "消息的最大字节数"},
+			Help:  strict.Words{EN: "At most max.message.bytes of the topic.", ZH: "不超过主题的 max.message.bytes。"},
+		},
+		strict.Field{
+			Name: "sasl", Type: strict.Choice, Default: "", Example: mechanismScram512,
+			Label: strict.Words{EN: "SASL", ZH: "SASL"},
+			Help:  strict.Words{EN: "How the user signs in.", ZH: "用户的登录方式。"},
+			Choices: []strict.Option{
+				{Value: "", Label: strict.Words{EN: "nobody signs in", ZH: "不登录"}},
+				{Value: mechanismScram512, Label: strict.Words{EN: mechanismScram512, ZH: mechanismScram512}},
+				{Value: mechanismScram256, Label: strict.Words{EN: mechanismScram256, ZH: mechanismScram256}},
+				{Value: mechanismPlain, Label: strict.Words{EN: mechanismPlain, ZH: mechanismPlain}},
+			},
+		},
+		strict.Field{
+			Name: "user", Type: strict.TextType, Example: "rounds",
+			Label: strict.Words{EN: "User", ZH: "用户"},
+			Help:  strict.Words{EN: "Who signs in.", ZH: "登录的用户。"},
+		},
+		broker.SecretField("password", "KAFKA", strict.Words{EN: "Password", ZH: "密码"}, strict.Words{EN: "The user's.", ZH: "该用户的密码。"}),
+	)
+}

@@ -46,7 +46,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := all[0].Config.(config); strings.Join(c.servers.Addresses, " ") != "k:9092 10.0.0.1:19092 [::1]:9092" || c.maxBytes != 65536 {
+	if c := all[0].Config.(*config); strings.Join(c.Addresses, " ") != "k:9092 10.0.0.1:19092 [::1]:9092" || c.maxBytes != 65536 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -93,7 +93,7 @@ func TestSecretsGoWhereTheyMay(t *testing.T) {
 // A record tells the trace of a message that is traced.
 func TestARecordTellsItsTrace(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	s := &Sink{config: config{topic: "t", maxBytes: 1 << 20}}
+	s := &Sink{config: &config{topic: "t", maxBytes: 1 << 20}}
 	for in, want := range map[string]string{trace: trace, "": "", "nonsense": ""} {
 		d := delivery.Delivery{}
 		d.Account, d.Trace = "a", in

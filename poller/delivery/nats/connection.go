@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -27,19 +26,20 @@ type connection struct {
 }
 
 // connect connects to one of the servers and signs in.
-func (c config) connect(ctx context.Context) (*connection, error) {
+func (c *config) connect(ctx context.Context) (*connection, error) {
 	made := &connection{lost: make(chan struct{})}
-	dialing := &dialer{by: c.Dial, first: ctx}
+	secured, err := c.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dialing := &dialer{servers: &c.Servers, secured: secured, first: ctx}
 	options := []nats.Option{
-		nats.Name("rounds"), nats.SetCustomDialer(dialing), nats.Timeout(broker.DialWithin),
+		nats.SetCustomDialer(dialing), nats.SkipHostLookup(), // the dialer judges names, and what they resolve to
+		nats.Name("rounds"), nats.Timeout(broker.DialWithin),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectEvery), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1), // what is sent while the connection is broken fails: it might overtake what went before
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { made.broke() }),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // instead of a line on standard error
-	}
-	secured, err := c.servers.Config(ctx, c.Secrets, name)
-	if err != nil {
-		return nil, err
 	}
 	scheme := "nats://"
 	if secured != nil {
@@ -50,7 +50,7 @@ func (c config) connect(ctx context.Context) (*connection, error) {
 		return nil, err
 	}
 	all := nats.GetDefaultOptions()
-	for _, address := range c.servers.Addresses {
+	for _, address := range c.Addresses {
 		all.Servers = append(all.Servers, scheme+address)
 	}
 	for _, apply := range append(options, signing...) {
@@ -58,7 +58,12 @@ func (c config) connect(ctx context.Context) (*connection, error) {
 			return nil, err
 		}
 	}
-	if made.conn, err = all.Connect(); err != nil {
+	if made.conn, err = all.Connect(); broker.Refused(err) {
+		// The error is the last one's, perhaps of a server that another has named. That of the endpoint's own tells more.
+		all.IgnoreDiscoveredServers = true
+		made.conn, err = all.Connect()
+	}
+	if err != nil {
 		return nil, err
 	}
 	dialing.connected()
@@ -67,11 +72,11 @@ func (c config) connect(ctx context.Context) (*connection, error) {
 }
 
 // signIn returns how a connection signs in. Secrets are read anew for each.
-func (c config) signIn(ctx context.Context) ([]nats.Option, error) {
+func (c *config) signIn(ctx context.Context) ([]nats.Option, error) {
 	get := func(ref secrets.Ref, stays bool) (string, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), broker.DialWithin)
 		defer cancel()
-		return c.servers.Get(ctx, c.Secrets, name, ref, stays)
+		return c.Get(ctx, ref, stays)
 	}
 	switch {
 	case c.user != "":
@@ -99,31 +104,6 @@ func (c config) signIn(ctx context.Context) ([]nats.Option, error) {
 	return nil, nil
 }
 
-// dialer dials. The first connection must come about while its context lasts.
-type dialer struct {
-	by broker.Dial
-
-	mu    sync.Mutex
-	first context.Context // nil: there was one
-}
-
-// Dial connects.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	d.mu.Lock()
-	ctx := d.first
-	d.mu.Unlock()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	return d.by.Within(ctx, network, address)
-}
-
-func (d *dialer) connected() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.first = nil
-}
-
 func (c *connection) broke() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +128,7 @@ func (c *connection) while(ctx context.Context) (context.Context, context.Cancel
 }
 
 // look returns how the stream is configured.
-func (c config) look(ctx context.Context, to *connection) (jetstream.StreamConfig, error) {
+func (c *config) look(ctx context.Context, to *connection) (jetstream.StreamConfig, error) {
 	found, err := to.stream.Stream(ctx, c.stream)
 	if err != nil {
 		return jetstream.StreamConfig{}, err
@@ -157,7 +137,7 @@ func (c config) look(ctx context.Context, to *connection) (jetstream.StreamConfi
 }
 
 // Try connects, signs in and looks for the stream.
-func (c config) Try(ctx context.Context) error {
+func (c *config) Try(ctx context.Context) error {
 	to, err := c.connect(ctx)
 	if err != nil {
 		return reason(err)

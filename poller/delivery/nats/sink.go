@@ -26,7 +26,7 @@ const (
 
 // Sink writes messages into a stream. It is safe for concurrent use.
 type Sink struct {
-	config
+	*config
 	log *slog.Logger
 
 	turn   chan struct{} // has room for one, who may use:
@@ -35,9 +35,9 @@ type Sink struct {
 	warned bool
 }
 
-var _ delivery.Sink = (*Sink)(nil)
+var _ sink.Testable = (*Sink)(nil)
 
-func newSink(c config) *Sink {
+func newSink(c *config) *Sink {
 	return &Sink{config: c, turn: make(chan struct{}, 1), log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)).With("endpoint", c.name)}
 }
 
@@ -143,6 +143,17 @@ func (s *Sink) store(ctx context.Context, to *connection, d delivery.Delivery) e
 		return &delivery.Dead{Err: fmt.Errorf("nats: the message has %d bytes, which is more than max_msg_size of the stream", len(data))}
 	}
 	return s.later(err)
+}
+
+// Test stores a test event.
+func (s *Sink) Test(ctx context.Context, event delivery.Delivery) sink.Tested {
+	begin, cancel := context.WithTimeout(ctx, broker.Answer)
+	defer cancel()
+	to, err := s.ready(begin)
+	if err != nil {
+		return sink.TestedBy(s.later(err))
+	}
+	return sink.TestedBy(s.store(ctx, to, event))
 }
 
 // ready returns the connection.

@@ -26,13 +26,22 @@ type Type struct {
 	Namespace string         // the ring's
 	Secrets   secrets.Source // has passwords, tokens, credentials and certificates
 	Log       *slog.Logger
-	Dial      broker.Dial // nil: the network
+	Dial      broker.Dial  // of declared endpoints; nil: the network
+	Network   sink.Network // of endpoints that were added; nil: none can be
 }
 
 var (
-	_ sink.Type   = Type{}
-	_ sink.Tester = config{}
+	_ sink.Addable = Type{}
+	_ sink.Tester  = (*config)(nil)
+	_ sink.Place   = (*config)(nil)
 )
+
+// Addable marks that streams may be added while the service runs; see package broker.
+func (Type) Addable() {}
+
+func (t Type) options() broker.Options {
+	return broker.Options{Kind: name, List: "servers", Port: defaultPort, Secrets: t.Secrets, Dial: t.Dial, Network: t.Network}
+}
 
 // Type returns the name of the type.
 func (Type) Type() string { return name }
@@ -42,8 +51,8 @@ func (Type) Type() string { return name }
 //	{"name": "bus", "type": "nats", "servers": ["nats-1:4222", "nats-2:4222"], "stream": "ROUNDS", "subject": "rounds.messages",
 //	 "tls": true, "credentials": {"secret": "NATS"}}
 func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
-	c := config{Type: t, name: e.Name, encoding: sink.Encoding{Namespace: t.Namespace, Format: e.Format}}
-	c.servers = broker.Read(r, "servers", defaultPort)
+	c := &config{Type: t, name: e.Name, encoding: sink.Encoding{Namespace: t.Namespace, Format: e.Format}}
+	c.Servers = t.options().Read(e, r)
 	if c.stream = r.Text("stream"); c.stream != "" && !streamPattern.MatchString(c.stream) {
 		r.Fault("stream", "must be 1 to 255 of A-Z a-z 0-9 _ -")
 	}
@@ -51,7 +60,7 @@ func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 		r.Fault("subject", "must be names of A-Z a-z 0-9 _ - with full stops between them, without wildcards, at most 255 in all")
 	}
 	r.Optional("user", "a string", &c.user)
-	c.password, c.token, c.credentials = broker.Secret(r, "password"), broker.Secret(r, "token"), broker.Secret(r, "credentials")
+	c.password, c.token, c.credentials = c.Secret(r, "password", true), c.Secret(r, "token", true), c.Secret(r, "credentials", false)
 	ways := 0
 	for _, given := range []bool{c.user != "" || !c.password.IsZero(), !c.token.IsZero(), !c.credentials.IsZero()} {
 		if given {
@@ -66,15 +75,15 @@ func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
 	case c.user == "" && !c.password.IsZero():
 		r.Fault("user", "missing: the password needs it")
 	}
-	r.Known(sink.Names(append([]string{"servers", "stream", "subject", "user", "password", "token", "credentials"}, broker.Fields()...)...)...)
+	r.Known(t.options().Names("stream", "subject", "user", "password", "token", "credentials")...)
 	return c
 }
 
 type config struct {
 	Type
+	broker.Servers
 	name        string
 	encoding    sink.Encoding
-	servers     broker.Servers
 	stream      string
 	subject     string
 	user        string
@@ -84,4 +93,28 @@ type config struct {
 }
 
 // Open returns the endpoint's sink.
-func (c config) Open() (delivery.Sink, error) { return newSink(c), nil }
+func (c *config) Open() (delivery.Sink, error) { return newSink(c), nil }
+
+// Fields returns the fields of the form.
+func (t Type) Fields() []strict.Field {
+	return t.options().Form(
+		strict.Field{
+			Name: "stream", Type: strict.TextType, Required: true, Example: "ROUNDS",
+			Label: strict.Words{EN: "Stream", ZH: "流"},
+			Help:  strict.Words{EN: "It must exist.", ZH: "流必须已存在。"},
+		},
+		strict.Field{
+			Name: "subject", Type: strict.TextType, Required: true, Example: "rounds.messages",
+			Label: strict.Words{EN: "Subject", ZH: "主题"},
+			Help:  strict.Words{EN: "One that the stream takes.", ZH: "该流接收的主题。"},
+		},
+		strict.Field{
+			Name: "user", Type: strict.TextType, Example: "rounds",
+			Label: strict.Words{EN: "User", ZH: "用户"},
+			Help:  strict.Words{EN: "Who signs in with a password.", ZH: "以密码登录的用户。"},
+		},
+		broker.SecretField("password", "NATS", strict.Words{EN: "Password", ZH: "密码"}, strict.Words{EN: "The user's.", ZH: "该用户的密码。"}),
+		broker.SecretField("token", "NATS_TOKEN", strict.Words{EN: "Token", ZH: "令牌"}, strict.Words{EN: "In place of a user.", ZH: "代替用户。"}),
+		broker.SecretField("credentials", "NATS_CREDS", strict.Words{EN: "Credentials", ZH: "凭证"}, strict.Words{EN: "In place of a user: a JWT and a seed, as a file that nsc makes.", ZH: "代替用户：JWT 和种子，与 nsc 生成的文件相同。"}),
+	)
+}

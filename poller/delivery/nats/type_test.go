@@ -40,7 +40,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := all[0].Config.(config); strings.Join(c.servers.Addresses, " ") != "n:4222 n2:14222" || c.encoding.Format != sink.CloudEvents {
+	if c := all[0].Config.(*config); strings.Join(c.Addresses, " ") != "n:4222 n2:14222" || c.encoding.Format != sink.CloudEvents {
 		t.Errorf("got %+v", c)
 	}
 }

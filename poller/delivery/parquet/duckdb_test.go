@@ -33,7 +33,7 @@ func TestDuckDB(t *testing.T) {
 	}
 	f := form{sinktest.Namespace}
 	var lines bytes.Buffer
-	timeless := sinktest.Message("账户", 1)
+	timeless := sinktest.Message("账号", 1)
 	timeless.Message.Time = time.Time{}
 	for _, d := range append(sinktest.Messages(1, "a"), timeless) {
 		line, err := f.Line(d)
@@ -55,7 +55,7 @@ func TestDuckDB(t *testing.T) {
 	got, err := exec.CommandContext(ctx, "node", "-e", script, modules, path).CombinedOutput()
 	want := "id VARCHAR, account VARCHAR, kind VARCHAR, message VARCHAR, type VARCHAR, time TIMESTAMP WITH TIME ZONE, data JSON, handle VARCHAR\n" +
 		sink.Key(sinktest.Namespace, sinktest.Message("a", 0)) + "|a|feed|a-0|text|1772366400000000|0|0:1-0\n" +
-		sink.Key(sinktest.Namespace, timeless) + "|账户|feed|账户-1|text||1|0:2-0\n"
+		sink.Key(sinktest.Namespace, timeless) + "|账号|feed|账号-1|text||1|0:2-0\n"
 	if err != nil || string(got) != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)
 	}

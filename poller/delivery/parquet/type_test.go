@@ -29,7 +29,7 @@ func TestRead(t *testing.T) {
 // Columns have what a message has, in several groups of rows.
 func TestConvert(t *testing.T) {
 	f := form{sinktest.Namespace}
-	timeless := sinktest.Message("账户", 1)
+	timeless := sinktest.Message("账号", 1)
 	timeless.Message.Time, timeless.Message.Data = time.Time{}, nil
 	var lines bytes.Buffer
 	const all, group = 3 * rowsAtOnce, 64 << 10
@@ -90,7 +90,7 @@ func TestConvert(t *testing.T) {
 	if r := rows[0]; r.ID != sink.Key(sinktest.Namespace, d) || r.Account != "a" || r.Kind != "feed" || r.Message != "a-0" || r.Type != "text" || !r.Time.Equal(d.Message.Time) || r.Data != `{"n":0}` || r.Handle != d.Handle {
 		t.Errorf("got %+v", r)
 	}
-	if r := rows[1]; r.Account != "账户" || r.Time != nil || r.Data != "null" {
+	if r := rows[1]; r.Account != "账号" || r.Time != nil || r.Data != "null" {
 		t.Errorf("got %+v", r)
 	}
 	if err := f.Convert()(strings.NewReader("{}\n"), &file); err == nil {

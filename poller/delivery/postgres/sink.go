@@ -7,85 +7,29 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/delivery"
+	"github.com/rounds-dev/rounds/poller/delivery/internal/broker"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/sqlonce"
-	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
 const (
-	defaultTable = "rounds_messages"
 	connections  = 4 // of a process to the database of an endpoint
 	connectLimit = 10 * time.Second
 	wait         = 5 * time.Second // before messages are tried again while the database is away
 	retained     = 14 * 24 * time.Hour
 	pruneEvery   = time.Hour
+	testLimit    = 2 * connectLimit
 )
-
-// tablePattern leaves room for _applied within the 48 bytes that sqlonce allows.
-var tablePattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,39}\.)?[A-Za-z_][A-Za-z0-9_]{0,39}$`)
-
-// Type is the type postgres of endpoints.
-type Type struct {
-	Namespace string         // the ring's
-	Secrets   secrets.Source // has the URLs of the databases
-	Log       *slog.Logger
-}
-
-var (
-	_ sink.Type   = Type{}
-	_ sink.Tester = config{}
-)
-
-// Type returns the name of the type.
-func (Type) Type() string { return "postgres" }
-
-// Read reads the fields that only databases have:
-//
-//	{"name": "crm-db", "type": "postgres", "url": {"secret": "CRM_DB"}, "table": "rounds_messages"}
-func (t Type) Read(e sink.Endpoint, r *strict.Reader) sink.Config {
-	c := config{Type: t, name: e.Name, table: defaultTable}
-	if raw := r.Take("url"); raw == nil {
-		r.Fault("url", "missing")
-	} else if ref, err := secrets.ParseRef(raw); errors.Is(err, secrets.ErrNotReference) {
-		r.Fault("url", `must be {"secret": "NAME"}, because it has a password: put it into `+secrets.ServiceEnvPrefix+"NAME")
-	} else if err != nil {
-		r.Fault("url", err.Error())
-	} else {
-		c.url = ref
-	}
-	if r.Optional("table", "a string", &c.table); !tablePattern.MatchString(c.table) {
-		r.Fault("table", "must be NAME or SCHEMA.NAME of ASCII letters, digits and underscores, at most 40 each")
-	}
-	if e.Format != sink.Plain {
-		r.Fault("format", "must be left out: rows have columns")
-	}
-	r.Known(sink.Names("url", "table")...)
-	return c
-}
-
-type config struct {
-	Type
-	name  string
-	url   secrets.Ref
-	table string
-}
-
-// Open returns the endpoint's sink.
-func (c config) Open() (delivery.Sink, error) { return &Sink{config: c}, nil }
 
 // Try connects and signs in. The table may be missing: the sink creates it.
-func (c config) Try(ctx context.Context) error {
+func (c *config) Try(ctx context.Context) error {
 	s := &Sink{config: c}
 	if err := s.open(ctx); err != nil {
 		return reason(err)
@@ -102,8 +46,7 @@ const undefinedTable = "42P01"
 
 // Sink writes messages into a table. It is safe for concurrent use.
 type Sink struct {
-	config
-	dial pgconn.DialFunc // tests replace it; nil: the network
+	*config
 
 	mu     sync.Mutex
 	db     *sql.DB // nil: nothing was read yet
@@ -114,7 +57,7 @@ type Sink struct {
 	closed bool
 }
 
-var _ delivery.Sink = (*Sink)(nil)
+var _ sink.Testable = (*Sink)(nil)
 
 // Prepare creates the tables if they are missing. Its error is always a Later: somebody may start
 // the database, set the secret or grant the permission.
@@ -139,6 +82,13 @@ func (s *Sink) Handle(ctx context.Context, batch []delivery.Delivery) []error {
 	return errs
 }
 
+// Test stores a test event.
+func (s *Sink) Test(ctx context.Context, event delivery.Delivery) sink.Tested {
+	ctx, cancel := context.WithTimeout(ctx, testLimit)
+	defer cancel()
+	return sink.TestedBy(s.Handle(ctx, []delivery.Delivery{event})[0])
+}
+
 // Close closes the connections.
 func (s *Sink) Close() error {
 	s.mu.Lock()
@@ -159,7 +109,7 @@ func (s *Sink) ready(ctx context.Context) (*sqlonce.Handler, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, s.later(plain("the process ends"))
+		return nil, s.later(broker.Plain("the process ends"))
 	}
 	if s.db == nil {
 		if err := s.open(ctx); err != nil {
@@ -181,19 +131,10 @@ func (s *Sink) ready(ctx context.Context) (*sqlonce.Handler, error) {
 }
 
 func (s *Sink) open(ctx context.Context) error {
-	url, err := s.Secrets.Get(ctx, s.url.Name, secrets.Use{Kind: "postgres", Stays: true})
+	db, err := s.connector(ctx)
 	if err != nil {
-		return plain(err.Error()) // names the secret only
+		return err
 	}
-	parsed, err := pgx.ParseConfig(url)
-	if err != nil {
-		return plain("secret " + s.url.Name + ": must be a URL as postgres://USER:PASSWORD@HOST:5432/DATABASE")
-	}
-	parsed.ConnectTimeout = connectLimit
-	if s.dial != nil {
-		parsed.DialFunc = s.dial
-	}
-	db := stdlib.OpenDB(*parsed)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	once, err := sqlonce.New(db, sqlonce.PostgreSQL, s.insert, sqlonce.Options{Table: s.table + "_applied"})
@@ -293,7 +234,7 @@ func (s *Sink) later(err error) error {
 
 // reason returns what went wrong without the address, the user and the values of the statement.
 func reason(err error) error {
-	var known plain
+	var known broker.Plain
 	if errors.As(err, &known) {
 		return known
 	}
@@ -304,7 +245,7 @@ func reason(err error) error {
 	case errors.As(err, &answered):
 		return errors.New("postgres: refused with " + answered.Code + ": " + conditions(answered.Code))
 	case errors.As(err, &connecting), errors.As(err, &network):
-		return errors.New("postgres: the database cannot be reached")
+		return errors.New("postgres: " + broker.Reason(err).Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return errors.New("postgres: the database did not answer in time")
 	}
@@ -330,11 +271,6 @@ func conditions(code string) string {
 	}
 	return "see the table of PostgreSQL's error codes"
 }
-
-// plain is an error of ours, which may be shown.
-type plain string
-
-func (p plain) Error() string { return string(p) }
 
 func stateOf(err error) string {
 	var answered *pgconn.PgError

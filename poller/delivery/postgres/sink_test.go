@@ -98,14 +98,13 @@ const password = "hunter2"
 
 func (p *place) open(t testing.TB, url string) *Sink {
 	p.last = &wire{steps: -1}
-	opened, err := config{Type{sinktest.Namespace, secrets.Source{Lookup: func(name string) (string, bool) {
+	opened, err := (&config{Type: Type{Namespace: sinktest.Namespace, Secrets: secrets.Source{Lookup: func(name string) (string, bool) {
 		return url, name == secrets.EnvPrefix+"DB"
-	}}, faketime.Log(t)}, "crm", secrets.Ref{Name: "DB"}, p.table}.Open()
+	}}, Log: faketime.Log(t), Dial: p.last.dial}, name: "crm", url: secrets.Ref{Name: "DB"}, table: p.table}).Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := opened.(*Sink)
-	s.dial = p.last.dial
 	t.Cleanup(func() { _ = s.Close() }) // of those that died
 	return s
 }
