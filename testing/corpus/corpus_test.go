@@ -140,7 +140,7 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 			if !bytes.Contains(fields, []byte("192.0.2.1/hook")) {
 				return api.JudgedEndpoint{}, accounts.Faults{{Field: "url", Reason: "must be another"}}
 			}
-			return api.JudgedEndpoint{Type: "webhook", Host: "192.0.2.1:443"}, nil
+			return api.JudgedEndpoint{Type: "webhook", Hosts: []string{"192.0.2.1:443"}}, nil
 		},
 		Mailbox: []mailbox.Server{{
 			Kind: "feed", Validate: func(string) error { return nil }, Config: mailbox.ConfigOfIMAP,

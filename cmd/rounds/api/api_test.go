@@ -60,7 +60,7 @@ func judgeInTests(fields []byte) (JudgedEndpoint, error) {
 	if json.Unmarshal(fields, &e) != nil || e.URL == "" {
 		return JudgedEndpoint{}, accounts.Faults{{Field: "url", Reason: "missing"}}
 	}
-	judged := JudgedEndpoint{Type: "webhook", Host: "crm.example:443"}
+	judged := JudgedEndpoint{Type: "webhook", Hosts: []string{"crm.example:443"}}
 	for i, s := range e.Secrets {
 		judged.Secrets = append(judged.Secrets, EndpointSecret{Field: fmt.Sprintf("secrets[%d]", i), Name: s.Secret})
 	}

@@ -62,6 +62,9 @@ func (s *Server) describe(api huma.API, t terms) *huma.OpenAPI {
 	schemas.setBody(doc.Paths["/v1/dead:drop"].Post, reflect.TypeFor[DropRequest](), true)
 	schemas.setBody(doc.Paths["/v1/webhooks/{name}/retry"].Post, reflect.TypeFor[WebhookRetryRequest](), false)
 	schemas.setBody(doc.Paths["/v1/webhooks/{name}/skip"].Post, reflect.TypeFor[WebhookSkipRequest](), false)
+	if put := doc.Paths["/v1/webhooks/{name}"].Put; put != nil {
+		schemas.setBody(put, reflect.TypeFor[WebhookFields](), true)
+	}
 	schemas.setBody(doc.Paths["/v1/groups/{name}/read"].Post, reflect.TypeFor[GroupReadRequest](), true)
 	if path := doc.Paths["/v1/weixin/logins"]; path != nil {
 		schemas.setBody(path.Post, reflect.TypeFor[LoginRequest](), true)

@@ -147,6 +147,7 @@ func Rights() []Right {
 		{"DELETE /v1/views/{name}", access.Operator, scopeService},
 		{"GET /v1/webhooks", access.Viewer, scopeService},
 		{"GET /v1/webhooks/{name}", access.Viewer, scopeService},
+		{"GET /v1/webhooks:types", access.Viewer, scopeService},
 		{"GET /v1/webhooks/{name}/attempts", access.Viewer, scopeService},
 		{"PUT /v1/webhooks/{name}", access.Admin, scopeService},
 		{"DELETE /v1/webhooks/{name}", access.Admin, scopeService},

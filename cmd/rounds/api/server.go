@@ -121,6 +121,8 @@ type Options struct {
 	// they do not.
 	Webhooks func() bool
 
+	// EndpointTypes are the types of endpoints that may be added, with the fields of their forms.
+	EndpointTypes []strict.Kind
 	// JudgeEndpoint reads the fields of an endpoint that somebody adds. Its error is accounts.Faults,
 	// which quote no value. Nil: none can be added.
 	JudgeEndpoint func(fields []byte) (JudgedEndpoint, error)

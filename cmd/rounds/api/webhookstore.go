@@ -38,7 +38,7 @@ const (
 // JudgedEndpoint is what an endpoint's own fields mean.
 type JudgedEndpoint struct {
 	Type    string
-	Host    string // where it delivers, as HOST:PORT; empty: nowhere by name
+	Hosts   []string // where it delivers, each as HOST:PORT; none: nowhere by name
 	Secrets []EndpointSecret
 }
 
@@ -51,7 +51,7 @@ type EndpointSecret struct {
 // WebhookFields is an endpoint to store: the fields that the file has, and how it begins.
 type WebhookFields struct {
 	Name        string            `json:"name,omitempty" doc:"May only repeat the name."`
-	Type        string            `json:"type,omitempty" default:"webhook" doc:"Which kind of destination it is. Types that write files or have addresses of their own are only declared in the file."`
+	Type        string            `json:"type,omitempty" default:"webhook" example:"kafka" doc:"Which kind of destination it is: webhook, kafka, nats, postgres, or one of the program's own; GET /v1/webhooks:types has their fields. Types that write files are only declared in the file."`
 	URL         string            `json:"url,omitempty" example:"https://crm.example.com/hook" doc:"Of a webhook: where each message is posted. Addresses that accounts may not reach are refused."`
 	Secrets     []WebhookSecret   `json:"secrets,omitempty" doc:"Of a webhook: the signing keys, as names of the service's own secrets, which are bound to its host. Left out: a key is made, stored sealed, and shown in this reply alone."`
 	Kinds       []string          `json:"kinds,omitempty" doc:"The kinds of accounts whose messages it gets; left out: all."`
@@ -65,6 +65,25 @@ type WebhookFields struct {
 	Concurrency int               `json:"concurrency,omitempty" minimum:"1" maximum:"256" doc:"Of a webhook: attempts at once in a process."`
 	Headers     json.RawMessage   `json:"headers,omitempty" doc:"Of a webhook: further headers, each a text or {\"secret\": \"NAME\"}."`
 
+	Brokers   []string `json:"brokers,omitempty" example:"[\"kafka-1.example.com:9092\"]" doc:"Of kafka: the brokers to begin with, each as HOST or HOST:PORT. Addresses that accounts may not reach are refused, also those that brokers name."`
+	Servers   []string `json:"servers,omitempty" example:"[\"db.example.com:5432\"]" doc:"Of nats and postgres: the servers, each as HOST or HOST:PORT. Addresses that accounts may not reach are refused, also those that servers name."`
+	Topic     string   `json:"topic,omitempty" doc:"Of kafka."`
+	Positions string   `json:"positions,omitempty" doc:"Of kafka: another topic, which makes records exactly once."`
+	MaxBytes  int      `json:"max_bytes,omitempty" doc:"Of kafka: the largest message."`
+	Stream    string   `json:"stream,omitempty" doc:"Of nats."`
+	Subject   string   `json:"subject,omitempty" doc:"Of nats."`
+	Database  string   `json:"database,omitempty" doc:"Of postgres."`
+	Table     string   `json:"table,omitempty" doc:"Of postgres: NAME or SCHEMA.NAME, which is created if it is missing."`
+
+	TLS         bool           `json:"tls,omitempty" doc:"Of kafka, nats and postgres: TLS, with the servers' certificates verified. Towards the public internet it must be true."`
+	CA          *WebhookSecret `json:"ca_certificate,omitempty" doc:"The certificates that sign the servers', in PEM; left out: the system's."`
+	Certificate *WebhookSecret `json:"client_certificate,omitempty" doc:"A certificate of ours and its key, in PEM."`
+	SASL        string         `json:"sasl,omitempty" enum:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"Of kafka: how the user signs in."`
+	User        string         `json:"user,omitempty" doc:"Of kafka, nats and postgres: who signs in."`
+	Password    *WebhookSecret `json:"password,omitempty" doc:"The user's."`
+	Token       *WebhookSecret `json:"token,omitempty" doc:"Of nats, in place of a user."`
+	Credentials *WebhookSecret `json:"credentials,omitempty" doc:"Of nats, in place of a user: a JWT and a seed, as a file that nsc makes."`
+
 	From   string `json:"from,omitempty" enum:"now,start" default:"now" doc:"Where a new endpoint begins: with the next message, or with the oldest stored one. If its group is still there from before, it goes on where the group is."`
 	NewKey bool   `json:"new_key,omitempty" doc:"Of a webhook without secrets: make another signing key in place of the one that was made for it. Messages are signed with it within a few seconds."`
 }
@@ -72,6 +91,17 @@ type WebhookFields struct {
 // WebhookSecret names a secret.
 type WebhookSecret struct {
 	Secret string `json:"secret" doc:"The name of one of the service's own secrets, without service."`
+}
+
+// WebhookType is a type of endpoints that may be added, and what a form for it needs.
+type WebhookType struct {
+	Name   string         `json:"name"`
+	Fields []strict.Field `json:"fields,omitempty" doc:"The type's own fields, in the order in which people fill them in; left out if it declares none. Secrets are the service's own."`
+}
+
+// WebhookTypeList are the types of endpoints that may be added.
+type WebhookTypeList struct {
+	Types []WebhookType `json:"types" nullable:"false"`
 }
 
 // WebhookStored is an endpoint that was stored.
@@ -98,18 +128,29 @@ func (s *Server) webhookStoreRoutes(api huma.API) {
 	answer(s, api, "test webhook", huma.Operation{
 		OperationID: "test-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{name}/test", Tags: []string{"delivery"},
 		Summary: "Send a test event to a webhook endpoint",
-		Description: "One of the processes that deliver to it sends one event of the type endpoint.test, signed like any other, and the reply says how the endpoint answered. " +
+		Description: "One of the processes that deliver to it sends one event of the type endpoint.test, as it sends any other, and the reply says how that ended. " +
 			"It is sent once, whatever the endpoint's filter and breaker, and changes nothing. 409 if no process delivers to it. 503 if nobody says within 40 s how it ended.",
 		Errors: []int{401, 404, 409, 503},
 	}, s.testWebhook)
+	answer(s, api, "list types of endpoints", huma.Operation{
+		OperationID: "list-webhook-types", Method: http.MethodGet, Path: "/v1/webhooks:types", Tags: []string{"delivery"},
+		Summary: "List the types of endpoints that may be added", Description: "The types that this process knows, with their own fields for a form.",
+		Errors: []int{401, 503},
+	}, func(context.Context, *struct{}) (WebhookTypeList, error) {
+		list := WebhookTypeList{Types: make([]WebhookType, len(s.options.EndpointTypes))}
+		for i, one := range s.options.EndpointTypes {
+			list.Types[i] = WebhookType(one)
+		}
+		return list, nil
+	})
 	if s.options.JudgeEndpoint == nil {
 		return
 	}
 	put := takesBody(huma.Operation{
 		OperationID: "put-webhook", Method: http.MethodPut, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
 		Summary: "Add a webhook endpoint, or change it",
-		Description: "201 if it is new, 200 if one was replaced as a whole. Processes with the role delivery take it within a few seconds. It has no secrets, only names of the service's own secrets that are bound to its host; " +
-			"without secrets a signing key is made, bound to its host, and shown in this reply alone. 409 if the file of a process declares an endpoint of this name, if there are 500, or if a key must be made and the service has none to seal it with. " +
+		Description: "201 if it is new, 200 if one was replaced as a whole. Processes with the role delivery take it within a few seconds. It has no secrets, only names of the service's own secrets that are bound to its hosts; " +
+			"for a webhook without secrets a signing key is made, bound to its host, and shown in this reply alone. 409 if the file of a process declares an endpoint of this name, if there are 500, or if a key must be made and the service has none to seal it with. " +
 			"Processes of a version without stored endpoints do not deliver to it.",
 		Errors: []int{400, 401, 409, 412, 413, 422, 503},
 	})
@@ -205,7 +246,7 @@ func (s *Server) putWebhook(ctx context.Context, r *putWebhookRequest) (*putWebh
 			return nil, err
 		}
 	}
-	s.options.Log.InfoContext(ctx, "a webhook endpoint was stored", "endpoint", e.Name, "host", asked.judged.Host, "new", isNew, "by", cmp.Or(caller.Name, "-"))
+	s.options.Log.InfoContext(ctx, "a webhook endpoint was stored", "endpoint", e.Name, "type", asked.judged.Type, "hosts", asked.judged.Hosts, "new", isNew, "by", cmp.Or(caller.Name, "-"))
 	w, err := s.messages.Webhook(ctx, r.Name)
 	if err != nil {
 		return nil, err
@@ -296,12 +337,13 @@ func (s *Server) boundSecrets(ctx context.Context, a *askedWebhook, isNew bool) 
 		if err != nil && !errors.Is(err, secret.ErrRecord) {
 			return err
 		}
-		fits := there && len(stored.Hosts) > 0 && stored.AllowsHost(a.judged.Host) && stored.AllowsKind(kindWebhook)
+		fits := there && len(stored.Hosts) > 0 && stored.AllowsKind(a.judged.Type) &&
+			!slices.ContainsFunc(a.judged.Hosts, func(host string) bool { return !stored.AllowsHost(host) })
 		switch {
 		case a.ownKey && use.Name == ownKey+a.name:
 			a.makesKey = a.makesKey || !fits
 		case there && !fits:
-			faults.Add(use.Field, fmt.Sprintf("is a secret that is not bound to %s, or not for webhooks: store %s%s with this host", a.judged.Host, secret.ServicePrefix, use.Name))
+			faults.Add(use.Field, fmt.Sprintf("is a secret that is not bound to %s, or not for the kind %s: store %s%s with this host", strings.Join(a.judged.Hosts, ", "), a.judged.Type, secret.ServicePrefix, use.Name))
 		}
 	}
 	if len(faults) > 0 {
@@ -315,7 +357,7 @@ func (s *Server) makeSigningKey(ctx context.Context, a *askedWebhook) (string, e
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // it never fails
 	text := "whsec_" + base64.StdEncoding.EncodeToString(raw)
-	binding, err := secret.Binding{Hosts: []string{a.judged.Host}, Kinds: []string{kindWebhook}}.Normalized()
+	binding, err := secret.Binding{Hosts: a.judged.Hosts, Kinds: []string{kindWebhook}}.Normalized()
 	if err != nil {
 		return "", invalid("body.url", "must have a host to which a signing key can be bound: "+err.Error())
 	}
@@ -355,6 +397,12 @@ func testedOf(t *message.Tested) WebhookTested {
 	return WebhookTested{Outcome: t.Outcome, Status: t.Status, Error: t.Why, At: inUTC(t.At)}
 }
 
+// shownToAll are the fields of an endpoint that everybody sees who may see the endpoint, but the URL only in part.
+var shownToAll = []string{
+	"name", "type", "url", "kinds", "types", "labels", "when", "events", "format", "ordered", "timeout", "concurrency",
+	"brokers", "servers", "topic", "positions", "max_bytes", "stream", "subject", "database", "table", "tls",
+}
+
 // storedOf adds to a reply what is stored of an endpoint. Only who may change it sees its whole URL and
 // its headers, which may be secrets of others.
 func storedOf(out *Webhook, e *endpoint.Endpoint, all bool) {
@@ -365,7 +413,7 @@ func storedOf(out *Webhook, e *endpoint.Endpoint, all bool) {
 	}
 	if !all {
 		for name := range fields {
-			if !slices.Contains([]string{"name", "type", "url", "kinds", "types", "labels", "when", "events", "format", "ordered", "timeout", "concurrency"}, name) {
+			if !slices.Contains(shownToAll, name) {
 				delete(fields, name)
 			}
 		}

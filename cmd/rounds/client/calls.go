@@ -103,6 +103,11 @@ func (c *Client) Webhook(ctx context.Context, name string) (api.Webhook, error) 
 	return get[api.Webhook](ctx, c, namedPath("/v1/webhooks/", name))
 }
 
+// WebhookTypes returns the types of endpoints that may be added.
+func (c *Client) WebhookTypes(ctx context.Context) (api.WebhookTypeList, error) {
+	return get[api.WebhookTypeList](ctx, c, "/v1/webhooks:types")
+}
+
 // AddWebhook adds a webhook endpoint, and fails if there is one of the name. fields are an object.
 func (c *Client) AddWebhook(ctx context.Context, name string, fields any) (api.WebhookStored, error) {
 	var stored api.WebhookStored

@@ -123,8 +123,8 @@ func startDelivery(ctx context.Context, group *errgroup.Group, reload *reloader,
 
 // typesBy returns all types of endpoints, whose addresses a rule judges.
 func (d *deliverer) typesBy(rule fetch.Rule) (sink.Types, error) {
-	return newSinks(d.settings, webhook.Options{
-		Client: prospect{d.client, rule}, Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered, Files: d.files,
+	return newSinks(d.settings, prospect{d.client, rule}, webhook.Options{
+		Secrets: d.source, Namespace: d.ring.Namespace(), Store: d.ring.Endpoints(), Log: d.log, Metrics: d.delivered, Files: d.files,
 	}, d.own)
 }
 

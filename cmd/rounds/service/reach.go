@@ -11,6 +11,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/fetch"
@@ -67,16 +68,27 @@ func reachOf(client *fetch.Client) part {
 	}
 }
 
-// prospect validates URLs as the client will once other settings apply.
+// endpointClient reaches the endpoints of messages. *fetch.Client is one.
+type endpointClient interface {
+	webhook.Client
+	sink.Network
+}
+
+// prospect validates addresses as the client will once other settings apply.
 type prospect struct {
 	*fetch.Client
 	rule fetch.Rule
 }
 
-var _ webhook.Client = prospect{}
+var _ endpointClient = prospect{}
 
 // Validate validates a URL.
 func (p prospect) Validate(url string) error { return p.rule.Validate(url) }
+
+// ValidateHostPort validates a host.
+func (p prospect) ValidateHostPort(host string, port uint16) error {
+	return p.rule.ValidateHostPort(host, port)
+}
 
 // warnOfWebhooks logs that a process has a file with endpoints but delivers to none of them.
 func warnOfWebhooks(s settings.Settings, log *slog.Logger) {

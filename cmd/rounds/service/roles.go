@@ -155,7 +155,7 @@ func startFront(ctx context.Context, group *errgroup.Group, reload *reloader, o 
 			Spans:    o.spans,
 			Webhooks: func() bool { return reload.settings().Delivery.WebhooksFile != "" },
 		}
-		if options.JudgeEndpoint, err = judgeEndpoints(s, o, client, ring.Namespace()); err != nil {
+		if options.EndpointTypes, options.JudgeEndpoint, err = judgeEndpoints(s, o, client, ring.Namespace()); err != nil {
 			return err
 		}
 		options.Guide = guide.New(api.GuidePath)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/poller/delivery/kafka"
@@ -26,15 +27,17 @@ import (
 // of endpoints.
 type Sink func(Tools) (sink.Type, error)
 
-// newSinks returns every type of endpoints. own are the program's own types.
-func newSinks(s settings.Settings, webhooks webhook.Options, own []sink.Type) (sink.Types, error) {
+// newSinks returns every type of endpoints, which reach by a client what people may type. own are the
+// program's own types.
+func newSinks(s settings.Settings, client endpointClient, webhooks webhook.Options, own []sink.Type) (sink.Types, error) {
+	webhooks.Client = client
 	return sink.NewTypes(append([]sink.Type{
 		webhook.Type{Options: webhooks},
 		ndjson.Type{Namespace: s.Redis.Namespace, Log: webhooks.Log},
 		parquet.Type{Namespace: s.Redis.Namespace, Log: webhooks.Log},
-		postgres.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log},
-		kafka.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log},
-		nats.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log},
+		postgres.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log, Network: client},
+		kafka.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log, Network: client},
+		nats.Type{Namespace: s.Redis.Namespace, Secrets: webhooks.Secrets, Log: webhooks.Log, Network: client},
 	}, own...)...)
 }
 
@@ -79,28 +82,33 @@ func readEndpoints(path string, types sink.Types) ([]sink.Endpoint, error) {
 	return types.Read(file)
 }
 
-// judgeEndpoints returns what judges the endpoints that people add over the API. The client judges which
-// URLs are allowed now, as it does for accounts; nothing is sent with it.
-func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namespace string) (func([]byte) (api.JudgedEndpoint, error), error) {
+// judgeEndpoints returns the types of endpoints that people may add over the API, and what judges those
+// endpoints. The client judges which addresses are allowed now, as it does for accounts; nothing is sent
+// with it.
+func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namespace string) ([]strict.Kind, func([]byte) (api.JudgedEndpoint, error), error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s.Poller, o).Service(), Log: o.Log, Metrics: prometheus.NewRegistry(), Namespace: namespace}
 	own, err := ownSinks(o, tools)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	types, err := newSinks(s, webhook.Options{Client: client, Namespace: namespace}, own)
+	types, err := newSinks(s, client, webhook.Options{Namespace: namespace}, own)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	types = types.Addable()
-	return func(fields []byte) (api.JudgedEndpoint, error) {
+	forms := make([]strict.Kind, len(types))
+	for i := range types {
+		forms[i] = strict.Describe(types[i].Type(), types[i])
+	}
+	return forms, func(fields []byte) (api.JudgedEndpoint, error) {
 		e, err := types.ReadAdded(fields, 1) // any revision: it has none yet
 		if err != nil {
 			return api.JudgedEndpoint{}, err
 		}
 		judged := api.JudgedEndpoint{Type: e.Type}
-		if hook, ok := e.Config.(webhook.Config); ok {
-			judged.Host = secrets.ForURL(secrets.KindWebhook, hook.Endpoint.URL).Host
-			for _, use := range hook.Endpoint.Uses() {
+		if at, ok := e.Config.(sink.Place); ok {
+			judged.Hosts = at.Hosts()
+			for _, use := range at.Uses() {
 				judged.Secrets = append(judged.Secrets, api.EndpointSecret{Field: use.Field, Name: use.Name})
 			}
 		}
@@ -117,7 +125,7 @@ func lookAtEndpoints(s settings.Settings, o Options, source secrets.Source) ([]s
 	if err != nil {
 		return nil, err
 	}
-	types, err := newSinks(s, webhook.Options{Client: client, Secrets: source}, own)
+	types, err := newSinks(s, client, webhook.Options{Secrets: source}, own)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/rounds-dev/rounds/accounts/secret"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
-	"github.com/rounds-dev/rounds/poller/delivery/webhook"
 )
 
 const (
@@ -135,8 +134,8 @@ func (d *deliverer) take(all []endpoint.Endpoint, revision int64) error {
 
 // forgetSecrets makes an endpoint use its secrets as they are now: one may have been set with it.
 func (d *deliverer) forgetSecrets(e sink.Endpoint) {
-	if hook, ok := e.Config.(webhook.Config); ok {
-		for _, use := range hook.Endpoint.Uses() {
+	if at, ok := e.Config.(sink.Place); ok {
+		for _, use := range at.Uses() {
 			d.forget(secret.ServicePrefix + use.Name)
 		}
 	}

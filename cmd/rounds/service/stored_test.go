@@ -147,7 +147,7 @@ func TestEndpointsAreAddedWhileItRuns(t *testing.T) {
 	} {
 		status, text := refusedWith(func() error { _, err := calls.AddWebhook(t.Context(), name, fields); return err }())
 		want := map[string]string{
-			"crm": "412 somebody added", "declared": "409 ROUNDS_WEBHOOKS_FILE", "bad": "422 type: must be one of webhook", "away": "422 url: must not be a private address",
+			"crm": "412 somebody added", "declared": "409 ROUNDS_WEBHOOKS_FILE", "bad": "422 type: must be one of kafka, nats, postgres, webhook", "away": "422 url: must not be a private address",
 		}[name]
 		code, part, _ := strings.Cut(want, " ")
 		if fmt.Sprint(status) != code || !strings.Contains(text, part) {
