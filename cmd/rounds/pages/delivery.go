@@ -44,7 +44,7 @@ type webhook struct {
 	api.Webhook
 	Skip string `json:"-"` // the account whose first message is to be skipped, if the visitor is sure
 
-	Form    endpointForm       `json:"-"`
+	Form    *endpointForm      `json:"-"`
 	Refused *problem           `json:"-"` // what is wrong with the form
 	New     *api.WebhookStored `json:"-"` // the signing key was just made: it is shown this once
 	Tested  *api.WebhookTested `json:"-"` // how the test ended that was just ordered
@@ -114,7 +114,8 @@ type delivery struct {
 	Page bool   `json:"-"` // this is not the first page of letters
 	Next string `json:"-"` // the address of the next page of letters
 
-	Form    endpointForm       `json:"-"`
+	Form    *endpointForm      `json:"-"`
+	Adding  bool               `json:"-"` // the form was asked for
 	Refused *problem           `json:"-"` // what is wrong with the form
 	New     *api.WebhookStored `json:"-"` // the endpoint that was just added: its key is shown this once
 
@@ -175,6 +176,9 @@ func showDelivery(v *visit) (any, error) {
 	}
 	if err := v.shared("/v1/webhooks", d); err != nil {
 		return nil, err
+	}
+	if v.May("PUT /v1/webhooks/{name}") {
+		d.Form, d.Adding = newEndpointForm(v, v.Query("add")), v.Query("add") != ""
 	}
 	var wrong *api.Concerns
 	v.ifMay("GET /v1/concerns", "/v1/concerns", &wrong)
@@ -301,7 +305,7 @@ func showWebhook(v *visit, name string) (*webhook, error) {
 	if err := v.get(at, w); err != nil {
 		return w, err
 	}
-	w.Form = formOf(&w.Webhook)
+	w.Form = formOf(v, &w.Webhook)
 	var tried struct{ Attempts []webhookAttempt }
 	err := v.get(at+"/attempts", &tried)
 	w.Attempts = tried.Attempts

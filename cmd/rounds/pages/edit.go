@@ -189,9 +189,15 @@ func (e *edited) show(v *visit) {
 	if e.Kind == nil || e.JSON {
 		return
 	}
-	for _, f := range e.Kind.Fields {
+	e.Fields = v.shownFields(e.Kind.Fields, e.Values, e.Faults)
+}
+
+// shownFields returns the fields of a form with their values, and their faults by field.
+func (v *visit) shownFields(fields []api.Field, values url.Values, faults map[string]string) []shownField {
+	shown := make([]shownField, len(fields))
+	for n, f := range fields {
 		at := "config." + f.Name
-		s := shownField{Field: f, At: at, Value: e.Values.Get(at), User: e.Values.Get(at + ".user"), Secret: e.Values.Get(at + ".password"), Wrong: e.Faults[at]}
+		s := shownField{Field: f, At: at, Value: values.Get(at), User: values.Get(at + ".user"), Secret: values.Get(at + ".password"), Wrong: faults[at]}
 		s.Title, s.About = v.lang.words(f.Label), v.lang.words(f.Help)
 		switch s.Shows = plain(f.Example); f.Type {
 		case "secret":
@@ -212,15 +218,16 @@ func (e *edited) show(v *visit) {
 			empty := headerRows
 			for i := 0; empty > 0 && i < mostHeaders; i++ {
 				row := at + "." + strconv.Itoa(i) + "."
-				one := headerRow{row, e.Values.Get(row + "name"), e.Values.Get(row + "value"), e.Values.Get(row+"secret") != ""}
+				one := headerRow{row, values.Get(row + "name"), values.Get(row + "value"), values.Get(row+"secret") != ""}
 				if one.Name == "" && one.Value == "" {
 					empty--
 				}
 				s.Rows = append(s.Rows, one)
 			}
 		}
-		e.Fields = append(e.Fields, s)
+		shown[n] = s
 	}
+	return shown
 }
 
 // saveEdited tries or saves the form's record, or switches between form and JSON. If it is refused,

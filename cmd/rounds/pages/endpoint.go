@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -18,40 +19,94 @@ const (
 
 // endpointForm is the form that adds or changes an endpoint.
 type endpointForm struct {
-	Name, URL, Kinds, Types, Labels, When, Format, From string
+	Name, Type, Kinds, Types, Labels, When, Format, From string
 
-	Events, Ordered, NewKey bool
-	Revision                int64
+	Events, NewKey bool
+	Signs          bool // it has signing keys
+	Revision       int64
+
+	Own    []shownField // the fields of its type
+	Others []string     // the types that it might have instead
+
+	fields []api.Field
+	values url.Values // of its type's fields
+}
+
+// Where says where the endpoint's messages go: the first of its type's fields.
+func (f *endpointForm) Where() string {
+	if len(f.Own) == 0 {
+		return ""
+	}
+	return strings.Join(strings.Fields(f.Own[0].Value), ", ")
 }
 
 // endpointFormOf returns the form as it was sent.
-func endpointFormOf(v *visit) endpointForm {
+func endpointFormOf(v *visit) (*endpointForm, error) {
 	text := func(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
 	revision, _ := strconv.ParseInt(text("revision"), 10, 64) // another text is no revision, and is refused
-	return endpointForm{
-		Name: text("name"), URL: text("url"), Kinds: text("kinds"), Types: text("types"), Labels: text("labels"), When: text("when"), Format: text("format"), From: text("from"),
-		Events: text("events") != "", Ordered: text("ordered") != "", NewKey: text("new_key") != "", Revision: revision,
+	f := &endpointForm{
+		Name: text("name"), Type: text("type"), Kinds: text("kinds"), Types: text("types"), Labels: text("labels"), When: text("when"), Format: text("format"), From: text("from"),
+		Events: text("events") != "", NewKey: text("new_key") != "", Revision: revision, values: v.r.PostForm,
 	}
+	return f, f.know(v)
+}
+
+// newEndpointForm returns the empty form for an endpoint of a type.
+func newEndpointForm(v *visit, of string) *endpointForm {
+	f := &endpointForm{Type: of, values: make(url.Values)}
+	_ = f.know(v) // the page shows what it knows
+	return f
 }
 
 // formOf returns the form with the fields of an endpoint.
-func formOf(w *api.Webhook) endpointForm {
+func formOf(v *visit, w *api.Webhook) *endpointForm {
 	var fields struct {
-		URL, Format     string
-		When            string
-		Labels          access.Labels
-		Kinds, Types    []string
-		Events, Ordered bool
+		Type, Format, When string
+		Labels             access.Labels
+		Kinds, Types       []string
+		Events             bool
 	}
 	_ = json.Unmarshal(w.Fields, &fields) // of a later version: what cannot be read is left out
-	return endpointForm{
-		Name: w.Name, URL: fields.URL, Kinds: strings.Join(fields.Kinds, ", "), Types: strings.Join(fields.Types, ", "), Labels: fields.Labels.String(), When: fields.When, Format: fields.Format,
-		Events: fields.Events, Ordered: fields.Ordered, Revision: w.Revision,
+	f := &endpointForm{
+		Name: w.Name, Type: fields.Type, Kinds: strings.Join(fields.Kinds, ", "), Types: strings.Join(fields.Types, ", "), Labels: fields.Labels.String(), When: fields.When, Format: fields.Format,
+		Events: fields.Events, Revision: w.Revision, values: make(url.Values),
 	}
+	all := make(map[string]any)
+	_, _ = decodeOne(w.Fields, &all)
+	_, f.Signs = all["secrets"]
+	_ = f.know(v) // the page shows what it knows
+	for i := range f.fields {
+		if value, ok := all[f.fields[i].Name]; ok {
+			fillField(f.values, &f.fields[i], value)
+		}
+	}
+	f.Own = v.shownFields(f.fields, f.values, nil)
+	return f
+}
+
+// know completes the form with the fields of its type: the first of the process' types if it has none.
+func (f *endpointForm) know(v *visit) error {
+	var list api.WebhookTypeList
+	if err := v.shared("/v1/webhooks:types", &list); err != nil {
+		return err
+	}
+	for i := range list.Types {
+		one := &list.Types[i]
+		if f.Type == "" {
+			f.Type = one.Name
+		}
+		if one.Name != f.Type {
+			f.Others = append(f.Others, one.Name)
+			continue
+		}
+		f.fields = one.Fields
+	}
+	f.Own = v.shownFields(f.fields, f.values, nil)
+	return nil
 }
 
 // into sets the fields of the form, and leaves others as they are.
-func (f *endpointForm) into(fields map[string]any) {
+func (f *endpointForm) into(fields map[string]any) error {
 	list := func(text string) []string {
 		return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == '，' || c == ' ' || c == '\n' || c == '\r' })
 	}
@@ -62,20 +117,30 @@ func (f *endpointForm) into(fields map[string]any) {
 			labels[name] = value
 		}
 	}
-	for _, field := range []struct {
-		name  string
-		value any
-		given bool
-	}{
-		{"url", f.URL, true}, {"kinds", kinds, len(kinds) > 0}, {"types", types, len(types) > 0}, {"labels", labels, len(labels) > 0}, {"when", f.When, f.When != ""}, {"format", f.Format, f.Format != ""},
-		{"events", true, f.Events}, {"ordered", true, f.Ordered}, {"from", f.From, f.From != ""}, {"new_key", true, f.NewKey},
-	} {
-		if field.given {
-			fields[field.name] = field.value
+	put := func(name string, value any, given bool) {
+		if given {
+			fields[name] = value
 		} else {
-			delete(fields, field.name)
+			delete(fields, name)
 		}
 	}
+	put("kinds", kinds, len(kinds) > 0)
+	put("types", types, len(types) > 0)
+	put("labels", labels, len(labels) > 0)
+	put("when", f.When, f.When != "")
+	put("format", f.Format, f.Format != "")
+	put("events", true, f.Events)
+	put("from", f.From, f.From != "")
+	put("new_key", true, f.NewKey)
+	put("type", f.Type, f.Type != "")
+	for i := range f.fields {
+		value, err := fieldValue(f.values, &f.fields[i])
+		if err != nil { // a choice that the page does not have
+			return refusal(http.StatusUnprocessableEntity, f.fields[i].Name+": "+err.Error())
+		}
+		put(f.fields[i].Name, value, value != nil)
+	}
+	return nil
 }
 
 // storeEndpoint stores an endpoint under a condition.
@@ -92,9 +157,14 @@ func refusedFields(err error) *problem {
 
 // doAddEndpoint adds an endpoint, and shows its signing key this once.
 func doAddEndpoint(v *visit) (string, error) {
-	f := endpointFormOf(v)
+	f, err := endpointFormOf(v)
+	if err != nil {
+		return "", err
+	}
 	fields := make(map[string]any)
-	f.into(fields)
+	if err := f.into(fields); err != nil {
+		return "", err
+	}
 	stored, err := v.storeEndpoint(f.Name, fields, "If-None-Match", "*")
 	refused := refusedFields(err)
 	if err != nil && refused == nil {
@@ -149,7 +219,10 @@ func doChangeEndpoint(v *visit) (string, error) {
 }
 
 func changeEndpoint(v *visit, name string) (string, error) {
-	f := endpointFormOf(v)
+	f, err := endpointFormOf(v)
+	if err != nil {
+		return "", err
+	}
 	var now api.Webhook
 	if err := v.get("/v1/webhooks/"+segment(name), &now); err != nil {
 		return "", err
@@ -160,7 +233,9 @@ func changeEndpoint(v *visit, name string) (string, error) {
 			return "", err
 		}
 	}
-	f.into(fields)
+	if err := f.into(fields); err != nil {
+		return "", err
+	}
 	stored, err := v.storeEndpoint(name, fields, "If-Match", `"`+strconv.FormatInt(f.Revision, 10)+`"`)
 	refused := refusedFields(err)
 	if err != nil && refused == nil {
@@ -171,6 +246,7 @@ func changeEndpoint(v *visit, name string) (string, error) {
 		return "", err
 	}
 	if refused != nil {
+		f.Signs = w.Form.Signs
 		w.Form, w.Refused = f, refused
 		return "", &again{refused.Status, w}
 	}
