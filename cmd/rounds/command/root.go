@@ -185,6 +185,16 @@ func atLeast(n int) cobra.PositionalArgs {
 	}
 }
 
+// between is atLeast with a largest number too.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > most {
+			return exactly(most)(cmd, args)
+		}
+		return atLeast(least)(cmd, args)
+	}
+}
+
 func usage(cmd *cobra.Command) string {
 	_, arguments, _ := strings.Cut(cmd.Use, " ")
 	return cmd.CommandPath() + " " + arguments

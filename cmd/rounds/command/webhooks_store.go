@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
+	"github.com/rounds-dev/rounds/poller/delivery/sink"
 )
 
 // webhookFlags are the flags that set the fields of an endpoint.
@@ -21,6 +25,8 @@ type webhookFlags struct {
 	labels                []string
 	when                  string
 	headers               []string
+	to                    string
+	own                   []string
 	events, ordered       bool
 	concurrency           int
 }
@@ -38,6 +44,7 @@ func (f *webhookFlags) add(env environment, cmd *cobra.Command) {
 	flags.IntVar(&f.concurrency, "concurrency", 0, "attempts at once in a process, 1 to 256")
 	flags.StringSliceVar(&f.secrets, "secret", nil, "sign with this stored secret, by its `NAME` without service.; default: with a key that is made")
 	flags.StringArrayVar(&f.headers, "header", nil, "send this header, as `NAME=VALUE`, or NAME=secret:SECRET")
+	flags.StringArrayVar(&f.own, "set", nil, "set a field of the endpoint's type, as `FIELD=VALUE`; a list has commas, a secret is the name of one without service., and an empty value removes the field")
 	complete(cmd, "kind", completeKinds(env))
 	complete(cmd, "label", completeLabels(env))
 	offer(cmd, "format", "cloudevents", "cloudevents-binary")
@@ -110,27 +117,101 @@ func (f *webhookFlags) set(flags *pflag.FlagSet, fields map[string]any) error {
 	return nil
 }
 
+// setOwn sets fields of the endpoint's type, as the type declares them.
+func (f *webhookFlags) setOwn(ctx context.Context, calls *client.Client, fields map[string]any) error {
+	if len(f.own) == 0 {
+		return nil
+	}
+	of, _ := fields["type"].(string)
+	list, err := calls.WebhookTypes(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list.Types, func(t api.WebhookType) bool { return t.Name == cmp.Or(of, sink.DefaultType) })
+	if i < 0 {
+		return misuse("--to: the service adds no endpoints of this type")
+	}
+	known := list.Types[i].Fields
+	for _, pair := range f.own {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return misuse("--set: must be FIELD=VALUE")
+		}
+		at := slices.IndexFunc(known, func(field api.Field) bool { return field.Name == name })
+		switch {
+		case at < 0:
+			names := make([]string, len(known))
+			for i := range known {
+				names[i] = known[i].Name
+			}
+			return misuse("--set: " + list.Types[i].Name + " has no field of this name; it has " + strings.Join(names, ", "))
+		case value == "":
+			delete(fields, name)
+		default:
+			fields[name] = typed(&known[at], value)
+		}
+	}
+	return nil
+}
+
+// typed returns the value that a text stands for. What is none is left to the API to refuse.
+func typed(field *api.Field, text string) any {
+	switch field.Type {
+	case strict.Texts:
+		return strings.Split(text, ",")
+	case strict.Secret:
+		return api.WebhookSecret{Secret: strings.TrimPrefix(text, "service.")}
+	case strict.Choice:
+		for _, o := range field.Choices {
+			if fmt.Sprint(o.Value) == text {
+				return o.Value
+			}
+		}
+	case strict.Number, strict.ObjectType, strict.Headers, strict.Login:
+		if json.Valid([]byte(text)) {
+			return json.RawMessage(text)
+		}
+	}
+	return text
+}
+
 func newWebhooksAddCommand(env environment) *cobra.Command {
 	var f webhookFlags
 	from, jsonOutput := "", false
 	cmd := &cobra.Command{
-		Use:   "add NAME URL",
-		Short: "Add a webhook endpoint while the service runs",
-		Long: `Add a webhook endpoint while the service runs. All processes with the role delivery
-deliver to it within a few seconds. A new endpoint begins with the next message, or, with
---from start, with the oldest stored one.
+		Use:   "add NAME [URL]",
+		Short: "Add a webhook endpoint, or a topic, stream or table, while the service runs",
+		Long: `Add a webhook endpoint, or a topic, stream or table, while the service runs. All processes
+with the role delivery deliver to it within a few seconds. A new endpoint begins with the
+next message, or, with --from start, with the oldest stored one.
 
-Without --secret a signing key is made, stored sealed and bound to the URL's host, and
-printed here once. Other secrets must be bound to that host.
+A webhook has a URL. Without --secret a signing key is made, stored sealed and bound to the
+URL's host, and printed here once. Other endpoints have a type, --to, and its fields, --set:
+brokers and topic of kafka, servers, stream and subject of nats, servers, database, user,
+password and table of postgres. Secrets must be bound to the endpoint's hosts.
 
 What ROUNDS_WEBHOOKS_FILE declares is changed in the file alone.`,
 		Example: `  rounds webhooks add crm https://crm.example.com/hook
   rounds webhooks add archive https://archive.example.com/in --kind feed,imap --type text --from start
-  rounds webhooks add urgent https://pager.example.com/in --label team=press --when '(data?.priority ?? 0) > 3'`,
-		Args: exactly(2),
+  rounds webhooks add urgent https://pager.example.com/in --label team=press --when '(data?.priority ?? 0) > 3'
+  rounds webhooks add bus --to kafka --set brokers=k1.example.com:9092,k2.example.com:9092 --set topic=rounds --set tls=true
+  rounds webhooks add table --to postgres --set servers=db.example.com --set database=crm --set user=rounds --set password=CRM_DB --set tls=true`,
+		Args: between(1, 2),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
-			fields := map[string]any{"url": args[1]}
+			fields := make(map[string]any)
+			switch {
+			case len(args) == 2:
+				fields["url"] = args[1]
+			case f.to == "":
+				return misuse("name the URL of a webhook, or the type of another endpoint: --to")
+			}
+			if f.to != "" {
+				fields["type"] = f.to
+			}
 			if err := f.set(cmd.Flags(), fields); err != nil {
+				return err
+			}
+			if err := f.setOwn(cmd.Context(), calls, fields); err != nil {
 				return err
 			}
 			if from != "" {
@@ -144,6 +225,7 @@ What ROUNDS_WEBHOOKS_FILE declares is changed in the file alone.`,
 		}),
 	}
 	f.add(env, cmd)
+	cmd.Flags().StringVar(&f.to, "to", "", "the `TYPE` of an endpoint that is no webhook, such as kafka, nats or postgres")
 	cmd.Flags().StringVar(&from, "from", "", "where it begins: now, with the next message, or start, with the oldest stored one")
 	cmd.Flags().BoolVar(&jsonOutput, "json", false, "print the endpoint and its signing key as JSON")
 	offer(cmd, "from", "now", "start")
@@ -161,7 +243,8 @@ value removes a field. It goes on where it is. If it gets another host, or with 
 another signing key is made, and printed here once.`,
 		Example: `  rounds webhooks set crm --url https://crm.example.com/v2/hook
   rounds webhooks set crm --kind feed --timeout 5s
-  rounds webhooks set crm --new-key`,
+  rounds webhooks set crm --new-key
+  rounds webhooks set bus --set topic=rounds-messages`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeWebhooks(env),
 		RunE: withClient(env, func(cmd *cobra.Command, args []string, calls *client.Client) error {
@@ -183,6 +266,9 @@ another signing key is made, and printed here once.`,
 			}
 			if f.url != "" {
 				fields["url"] = f.url
+			}
+			if err := f.setOwn(cmd.Context(), calls, fields); err != nil {
+				return err
 			}
 			if newKey {
 				fields["new_key"] = true
@@ -223,8 +309,8 @@ func newWebhooksTestCommand(env environment) *cobra.Command {
 		Use:   "test NAME",
 		Short: "Send a test event to a webhook endpoint, and say how it answers",
 		Long: `Send a test event to a webhook endpoint, and say how it answers. One of the processes that
-deliver to it sends one event of the type endpoint.test, signed like any other, whatever
-the endpoint's filter and breaker. Nothing else depends on the answer. The command fails
+deliver to it sends one event of the type endpoint.test as it sends any other, whatever the
+endpoint's filter and breaker. Nothing else depends on the answer. The command fails
 if the endpoint does not take the event.`,
 		Example:           `  rounds webhooks test crm`,
 		Args:              exactly(1),
@@ -244,6 +330,9 @@ if the endpoint does not take the event.`,
 				return named(args[0], fmt.Errorf("did not take the test event: %s: %s", oneLine(done.Outcome), oneLine(done.Error)))
 			case jsonOutput:
 				return nil
+			}
+			if done.Status == 0 {
+				return env.tell("%s: has the test event", args[0])
 			}
 			return env.tell("%s: took the test event and answered %d", args[0], done.Status)
 		}),
