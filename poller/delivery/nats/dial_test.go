@@ -69,7 +69,7 @@ func server(t *testing.T, secured *tls.Config, answer func(subject, reply string
 					"server_id": "x", "version": "2.10.0", "proto": 1, "headers": true, "max_payload": 1 << 20, "jetstream": true,
 					"tls_required": secured != nil, "connect_urls": []string{"10.0.0.7:4222"},
 				})
-				fmt.Fprintf(conn, "INFO %s\r\n", info)
+				_, _ = fmt.Fprintf(conn, "INFO %s\r\n", info)
 				if secured != nil {
 					conn = tls.Server(conn, secured)
 				}
@@ -81,13 +81,13 @@ func server(t *testing.T, secured *tls.Config, answer func(subject, reply string
 					switch words := strings.Fields(line); {
 					case len(words) == 0:
 					case words[0] == "PING":
-						fmt.Fprint(conn, "PONG\r\n")
+						_, _ = fmt.Fprint(conn, "PONG\r\n")
 					case words[0] == "HPUB":
 						size, _ := strconv.Atoi(words[4])
 						if _, err := in.Discard(size + 2); err != nil {
 							return
 						}
-						fmt.Fprint(conn, answer(words[1], words[2]))
+						_, _ = fmt.Fprint(conn, answer(words[1], words[2]))
 					}
 				}
 			})
