@@ -31,7 +31,6 @@ var says = map[string]int{
 // whose are the functions whose text tells who answered, with the rest of the text.
 var whose = map[string]string{"StatusError": " answered %s", "SendStatusError": " answered %s", "FileStatusError": " answered %s", "ProtocolError": " answer: %w"}
 
-
 // formats are those functions whose text is a format.
 var formats = []string{"fmt.Errorf", "says", "tell", "unreadable", "unfit"}
 

@@ -1,7 +1,9 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -21,6 +23,8 @@ const (
 	overhead = 1 << 10
 	// rememberFor is how long the outcome of a record is kept for a message that did not get it.
 	rememberFor = time.Hour
+	// troubleFor is how long a failed connection is the reason why records wait.
+	troubleFor = time.Minute
 )
 
 // Sink writes messages into a topic. It is safe for concurrent use.
@@ -252,28 +256,49 @@ func (s *Sink) later(err error) error {
 	return broker.Later(s.name, broker.Plain("kafka: "+s.trouble.reason(err).Error()))
 }
 
-// trouble remembers why the last connection failed, which the client does not say of records that wait.
+// trouble remembers why the last connection to each broker failed, which the client does not say of
+// records that wait.
 type trouble struct {
 	mu   sync.Mutex
-	last error
+	last map[int32]failure // by broker; without those whose last connection was made
+}
+
+type failure struct {
+	err error
+	at  time.Time
 }
 
 var _ kgo.HookBrokerConnect = (*trouble)(nil)
 
 // OnBrokerConnect notes how an attempt to connect and sign in ended.
-func (t *trouble) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (t *trouble) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = err
+	now := time.Now()
+	maps.DeleteFunc(t.last, func(_ int32, f failure) bool { return now.Sub(f.at) > troubleFor })
+	if err == nil {
+		delete(t.last, to.NodeID)
+		return
+	}
+	if t.last == nil {
+		t.last = make(map[int32]failure)
+	}
+	t.last[to.NodeID] = failure{err, now}
 }
 
-// reason returns what went wrong: the trouble with the connection, if the error only says that it
+// reason returns what went wrong: the latest trouble with a connection, if the error only says that it
 // took too long.
 func (t *trouble) reason(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if isLate(err) && t.last != nil {
-		return reason(t.last)
+	if !isLate(err) {
+		return reason(err)
 	}
-	return reason(err)
+	var latest failure
+	for _, f := range t.last {
+		if f.at.After(latest.at) && time.Since(f.at) <= troubleFor {
+			latest = f
+		}
+	}
+	return reason(cmp.Or(latest.err, err))
 }
