@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -149,6 +150,8 @@ type bounded struct {
 	skip int    // bytes of a message that are still to come
 	tail bool   // what comes up to the end of a line is behind a message
 	bad  bool   // the server has sent too much
+
+	heard atomic.Bool // something has come behind the first line
 }
 
 // Read implements net.Conn.
@@ -160,10 +163,26 @@ func (b *bounded) Read(p []byte) (n int, err error) {
 		n = copy(p, b.again)
 		b.again = b.again[n:]
 	default:
-		n, err = b.Conn.Read(p)
+		if n, err = b.Conn.Read(p); n > 0 {
+			b.heard.Store(true)
+		}
 	}
 	if b.bad = !b.follow(p[:n]); b.bad {
 		return 0, errTooMuch
+	}
+	return n, err
+}
+
+// Write implements net.Conn. A server that does not like our certificate says so after the handshake, and
+// hangs up: what it said is the error, if it can still be read.
+func (b *bounded) Write(p []byte) (int, error) {
+	n, err := b.Conn.Write(p)
+	if err == nil || b.heard.Load() {
+		return n, err
+	}
+	_ = b.SetReadDeadline(time.Now().Add(time.Second))
+	if _, said := b.Conn.Read(make([]byte, 1)); said != nil {
+		err = said
 	}
 	return n, err
 }
