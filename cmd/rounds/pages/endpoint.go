@@ -106,7 +106,7 @@ func (f *endpointForm) know(v *visit) error {
 }
 
 // into sets the fields of the form, and leaves others as they are.
-func (f *endpointForm) into(fields map[string]any) error {
+func (f *endpointForm) into(fields map[string]any) {
 	list := func(text string) []string {
 		return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == '，' || c == ' ' || c == '\n' || c == '\r' })
 	}
@@ -135,12 +135,11 @@ func (f *endpointForm) into(fields map[string]any) error {
 	put("type", f.Type, f.Type != "")
 	for i := range f.fields {
 		value, err := fieldValue(f.values, &f.fields[i])
-		if err != nil { // a choice that the page does not have
-			return refusal(http.StatusUnprocessableEntity, f.fields[i].Name+": "+err.Error())
+		if err != nil { // a choice that the page does not have, for the API to refuse
+			value = f.values.Get("config." + f.fields[i].Name)
 		}
 		put(f.fields[i].Name, value, value != nil)
 	}
-	return nil
 }
 
 // storeEndpoint stores an endpoint under a condition.
@@ -162,9 +161,7 @@ func doAddEndpoint(v *visit) (string, error) {
 		return "", err
 	}
 	fields := make(map[string]any)
-	if err := f.into(fields); err != nil {
-		return "", err
-	}
+	f.into(fields)
 	stored, err := v.storeEndpoint(f.Name, fields, "If-None-Match", "*")
 	refused := refusedFields(err)
 	if err != nil && refused == nil {
@@ -233,9 +230,7 @@ func changeEndpoint(v *visit, name string) (string, error) {
 			return "", err
 		}
 	}
-	if err := f.into(fields); err != nil {
-		return "", err
-	}
+	f.into(fields)
 	stored, err := v.storeEndpoint(name, fields, "If-Match", `"`+strconv.FormatInt(f.Revision, 10)+`"`)
 	refused := refusedFields(err)
 	if err != nil && refused == nil {
