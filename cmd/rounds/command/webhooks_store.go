@@ -144,7 +144,7 @@ func (f *webhookFlags) setOwn(ctx context.Context, calls *client.Client, fields 
 			for i := range known {
 				names[i] = known[i].Name
 			}
-			return misuse("--set: " + list.Types[i].Name + " has no field of this name; it has " + strings.Join(names, ", "))
+			return misuse("--set: " + oneLine(list.Types[i].Name) + " has no field of this name; it has " + oneLine(strings.Join(names, ", ")))
 		case value == "":
 			delete(fields, name)
 		default:
