@@ -118,7 +118,7 @@ func TestScheduleHasTheWay(t *testing.T) {
 	})
 	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain","labels":{"region":"de"}}`, 201, nil)
 	var s Schedule
-	if got := f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.Way != "plain-a-de" {
+	if got := f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.Way != "plain-a-de" || s.WayDown != nil {
 		t.Errorf("%s", got.body)
 	}
 	batch, err := f.ring.Claim(t.Context(), f.ring.Account("a").Shard(), "replica001", 1, 0)
@@ -132,7 +132,10 @@ func TestScheduleHasTheWay(t *testing.T) {
 	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{{Name: "egress/plain-a-de", What: limit.Failed, Cause: "proxy"}}); err != nil {
 		t.Fatal(err)
 	}
-	if f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.Rule != accounts.RuleDown || !strings.HasPrefix(s.Why, "egress/plain-a-de, which it shares with others, has been down since") {
+	if f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); s.WayDown == nil || s.WayDown.Name != "egress/plain-a-de" || s.WayDown.State != "down" || s.WayDown.Cause != "proxy" {
+		t.Errorf("the way is down: %+v", s.WayDown)
+	}
+	if s.Rule != accounts.RuleDown || !strings.HasPrefix(s.Why, "egress/plain-a-de, which it shares with others, has been down since") {
 		t.Errorf("%s: %s", s.Rule, s.Why)
 	}
 	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{{Name: "egress/plain-a-de", What: limit.Well}}); err != nil {

@@ -61,6 +61,8 @@ type Schedule struct {
 	Answers *Answers `json:"answers,omitempty" doc:"How its answers stand. Left out if it cannot send."`
 
 	Way string `json:"way,omitempty" doc:"The way of ROUNDS_EGRESS by which all its calls go, as this process has that setting; left out if by none. If its label egress names a way that there is not, its calls go nowhere, and last_error says so."`
+
+	WayDown *Down `json:"way_down,omitempty" doc:"While the way is down or pauses, as GET /v1/limits has it: the account's checks and sends wait for a probe."`
 }
 
 // Push says how a subscription at a hub stands.
@@ -113,13 +115,29 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 	if s.options.Way != nil {
 		way = s.options.Way(&e.Account)
 	}
-	if e.DueRule == accounts.RuleDown {
-		if err := s.waitsAt(ctx, &e, way); err != nil {
+	var troubles map[string]*limit.Trouble
+	if e.DueRule == accounts.RuleDown || way != "" {
+		if troubles, _, err = limit.TroublesOf(s.options.Ring).All(ctx); err != nil {
 			return Schedule{}, err
 		}
 	}
+	names := make([]string, 0, 2)
+	if e.Shares != "" {
+		names = append(names, e.Shares)
+	}
+	var down *Down
+	if way != "" {
+		names = append(names, targetWays+way)
+		if t := troubles[limit.TroubleKey(targetWays+way)]; t != nil {
+			d := downOf(t)
+			down = &d
+		}
+	}
+	if e.DueRule == accounts.RuleDown {
+		waitsAt(&e, names, troubles)
+	}
 	schedule := scheduleOf(&e)
-	schedule.Way = way
+	schedule.Way, schedule.WayDown = way, down
 	if lanes := schedule.Lanes; lanes != nil && lanes.Before != nil {
 		if rate := s.rate(ctx); rate > 0 {
 			seconds := float64(*lanes.Before) * float64(s.options.Ring.Shards()) / rate
@@ -139,23 +157,10 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 // targetWays begins the names of ways out among limits; see ROUNDS_LIMITS.
 const targetWays = "egress/"
 
-// waitsAt has an explanation say what is known about what the account waits at: what it shares with
-// others, or its way out. If both are in trouble, it is the one whose next probe is later.
-func (s *Server) waitsAt(ctx context.Context, e *accounts.Explanation, way string) error {
-	names := make([]string, 0, 2)
-	if e.Shares != "" {
-		names = append(names, e.Shares)
-	}
-	if way != "" {
-		names = append(names, targetWays+way)
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	troubles, _, err := limit.TroublesOf(s.options.Ring).All(ctx)
-	if err != nil {
-		return err
-	}
+// waitsAt has an explanation say what is known about what the account waits at, among the names of what
+// it shares with others and of its way out. If both are in trouble, it is the one whose next probe is
+// later.
+func waitsAt(e *accounts.Explanation, names []string, troubles map[string]*limit.Trouble) {
 	var at *limit.Trouble
 	for _, name := range names {
 		if t := troubles[limit.TroubleKey(name)]; t != nil && (at == nil || t.Next.After(at.Next)) {
@@ -165,7 +170,6 @@ func (s *Server) waitsAt(ctx context.Context, e *accounts.Explanation, way strin
 	if at != nil {
 		e.WaitsAt(accounts.Trouble{Name: at.Name, Cause: at.Cause, Paused: at.Paused, Since: at.Since, Next: at.Next})
 	}
-	return nil
 }
 
 // rate returns how many checks a second all replicas made in the last minute. It is 0 if

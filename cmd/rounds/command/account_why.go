@@ -216,7 +216,7 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 		w := &s.Maintenance[i]
 		table.add("maintenance", fmt.Sprintf("until %s: %s (%s, by %s); failures count nowhere", clockTime(w.Until), oneLine(w.Reason), oneLine(w.Name), cmp.Or(oneLine(w.By), "nobody")))
 	}
-	table.add("way out", s.Way)
+	table.add("way out", s.Way+downSince(s.WayDown))
 	table.add("push", pushOf(s.Push))
 	if !s.Skip.IsZero() {
 		table.add("begun", "from now: what came before "+clockTime(s.Skip)+" is passed over until it has caught up")
@@ -231,6 +231,18 @@ func printSchedule(w io.Writer, s api.Schedule) error {
 	table.add("last error", errorOf(s.Error, s.ErrorAt))
 	table.add("shard", fmt.Sprint(s.Shard))
 	return table.Flush()
+}
+
+// downSince says how a way out stands that is in trouble.
+func downSince(d *api.Down) string {
+	if d == nil {
+		return ""
+	}
+	text := ", " + d.State + " since " + clockTime(d.Since)
+	if d.Cause != "" {
+		text += " (" + d.Cause + ")"
+	}
+	return text + ": checks and sends wait for a probe"
 }
 
 // localTimes shows the times in an API's sentence in the form of all other times. Quoted texts, such as an

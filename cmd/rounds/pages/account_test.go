@@ -115,8 +115,9 @@ func TestAccountInOtherPlaces(t *testing.T) {
 			"no replica has claimed it yet", "not checked yet", "<dd>!", `>not checked yet</span></h1>`},
 		`{"place":"scheduled","rule":"backoff","failures":1,"failures_left":2,"parks":{"rule":"auth","after":3,"over_seconds":600,"from":"2026-11-22T14:30:00Z"}}`: {
 			"one failure; 2 more refusals of its credential park it", "Parked after 3 refusals over at least 10 min", "not before <time"},
-		`{"place":"scheduled","rule":"retry-after","last_error":"http_429: slow down","never_succeeded":true}`: {"hindered", "told it to wait", "never"},
-		`{"place":"scheduled","rule":"down","way":"berlin-<1>"}`:                                               {"Way out", "<code>berlin-&lt;1&gt;</code>"},
+		`{"place":"scheduled","rule":"retry-after","last_error":"http_429: slow down","never_succeeded":true}`:                                                   {"hindered", "told it to wait", "never"},
+		`{"place":"scheduled","rule":"cadence","way":"berlin","way_down":{"name":"egress/berlin","state":"down","since":"2026-11-22T14:12:00Z","reason":"<i>"}}`: {"Down: checks and sends wait for a probe", "&lt;i&gt;"},
+		`{"place":"scheduled","rule":"down","way":"berlin-<1>"}`:                                                                                                 {"Way out", "<code>berlin-&lt;1&gt;</code>"},
 	} {
 		site, _ := accountSite(t, access.Editor, schedule)
 		w := ask(site, "GET", "/account?id=x")
