@@ -468,7 +468,7 @@ func (a *sending) waitAt(of *limit.Trouble) {
 	wait := a.sends.troubles.until(of, a.attempt.Code == accounts.RuleDown, troubleSpread)
 	after := now.Add(max(wait, min(troubleWaitSend, now.Sub(a.attempt.Queued)/troubleShare)))
 	if a.givenUp(after) {
-		a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: accounts.RuleDown, Text: givenUp + text})
+		a.settle(circulate.Settlement{Outcome: circulate.AttemptRejected, Code: accounts.RuleDown, Text: afterADay + text})
 		return
 	}
 	a.putOff(accounts.RuleDown, text+"; it waits for a probe", after)
@@ -742,7 +742,7 @@ func (a *sending) judge(sent Sent, err error) (outcome circulate.Settlement) {
 	outcome.After = a.now().Add(max(e.After, sendPause(a.attempt.Attempts)))
 	switch {
 	case a.givenUp(outcome.After):
-		outcome.After, outcome.Text = time.Time{}, givenUp+outcome.Text
+		outcome.After, outcome.Text = time.Time{}, afterADay+outcome.Text
 	case e.Unsent:
 		outcome.Outcome = circulate.AttemptUnsent
 	default:
@@ -751,8 +751,8 @@ func (a *sending) judge(sent Sent, err error) (outcome circulate.Settlement) {
 	return outcome
 }
 
-// givenUp begins the text of a send that is not tried again.
-const givenUp = "given up after a day: "
+// afterADay begins the text of a send that is not tried again.
+const afterADay = "given up after a day: "
 
 // givenUp reports whether the send is given up rather than tried again at a time.
 func (a *sending) givenUp(at time.Time) bool {

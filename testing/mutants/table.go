@@ -725,7 +725,7 @@ func table() []Mutant {
 			Old: "a.now().Add(max(e.After, sendPause(a.attempt.Attempts)))", New: "a.now().Add(sendPause(a.attempt.Attempts))",
 			Package: "poller", Test: "TestASendIsTriedAgainAsItsErrorSays"},
 		{Rule: "a send is tried for ever", By: Code, File: "poller/sends.go",
-			Old: "case a.attempt.Expires.IsZero() && outcome.After.After(", New: "case !a.attempt.Expires.IsZero() && outcome.After.After(",
+			Old: "return a.attempt.Expires.IsZero() && at.After(", New: "return !a.attempt.Expires.IsZero() && at.After(",
 			Package: "poller", Test: "TestASendIsTriedAgainAsItsErrorSays"},
 		{Rule: "a denied send counts as an attempt", By: Code, File: "poller/sends.go",
 			Old: "a.settle(circulate.Settlement{Outcome: circulate.AttemptNotBegun,", New: "a.settle(circulate.Settlement{Outcome: circulate.AttemptAgain,",

@@ -130,7 +130,7 @@ func TestExamineRedis(t *testing.T) {
 	r.says(t, warning, "secrets", "webhook crm: secret CRM: ")
 	r.says(t, warning, "endpoints", "kafka bus: the servers cannot be reached; its messages wait")
 	r.says(t, warning, "endpoints", "nats jets: the servers cannot be reached")
-	r.says(t, warning, "endpoints", "postgres db: the database cannot be reached")
+	r.says(t, warning, "endpoints", "postgres db: the servers cannot be reached")
 	r.says(t, warning, "endpoints", "postgres old: secret OLD: ")
 	b.Reset()
 	if err := r.Write(&b, strings.Clone); err != nil || strings.Contains(b.String(), "hunter2") {

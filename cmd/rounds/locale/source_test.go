@@ -25,7 +25,7 @@ var says = map[string]int{
 	"Fault": 1, "fault": 1, "Add": 1, "Matching": 1,
 	"ask": 1, "confirm": 1, "answer": 0, "says": 0, "tell": 0, "spoken": 0,
 	"Refused": 1, "NoFile": 1, "ProtocolError": 1, "protocolError": 0, "failure": 1, "broken": 1, "damaged": 1, "operator": 0, "warn": 1,
-	"panicked": 0, "putOff": 1, "undecrypted": 1, "poll": 0, "unfit": 0, "spokeBadly": 1,
+	"panicked": 0, "putOff": 1, "undecrypted": 1, "poll": 0, "unfit": 0, "spokeBadly": 1, "brokenProxy": 0,
 }
 
 // whose are the functions whose text tells who answered, with the rest of the text.
