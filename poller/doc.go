@@ -127,7 +127,7 @@
 //
 // An unknown send is sent again only if the kind deduplicates or the account's on_unknown is retry,
 // as the last of its peer. If the kind is a Tracer, it is first looked for at the third party: after
-// seconds, half a minute and two. One that is found is accepted. A killed replica leaves its attempts to the monitors, for which they are
+// seconds, half a minute and two, or once its way is well again. One that is found is accepted. A killed replica leaves its attempts to the monitors, for which they are
 // unknown as well. A fleeting send, such as a typing notice, is accepted or rejected by its only
 // attempt: one whose end is unknown is rejected.
 package poller

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
@@ -54,6 +55,12 @@ func (t *traces) pending(ctx context.Context, send *circulate.Send, view *circul
 		answer("Sending", tracer.Sending, account.Config, nil).Doubt != DoubtTraces {
 		return false
 	}
+	from := egressOf(&account)
+	if way, _ := t.sends.config.Ways.Choose(&from); way != "" {
+		if of, _ := t.sends.troubles.waiting(limit.TroubleKey(wayName(way))); of != nil {
+			return true // a look would fail, and there are few
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	looks := t.looks[send.ID]
@@ -78,7 +85,6 @@ func (t *traces) pending(ctx context.Context, send *circulate.Send, view *circul
 	looks.running, looks.last = true, time.Now()
 	one := *send
 	t.sends.aside.Go(func() {
-		from := egressOf(&account)
 		t.look(egress.For(ctx, &from), tracer, account.Config, &one)
 		t.mu.Lock()
 		looks.running = false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/circulate"
+	"github.com/rounds-dev/rounds/circulate/limit"
 	"github.com/rounds-dev/rounds/poller"
 )
 
@@ -85,4 +86,41 @@ func TestAnUnknownEndIsLookedFor(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While the account's way is down, no look is wasted.
+func TestLooksWaitAtAWayThatIsDown(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		k := &tracing{talker: newTalker(), trace: func(context.Context, int) (bool, error) { return true, nil }}
+		k.doubt = poller.DoubtTraces
+		k.send = func(_ context.Context, r poller.SendRequest) (poller.Sent, error) {
+			if r.Peer != "anna" {
+				return poller.Sent{}, poller.Unsent(unpassable)
+			}
+			k.take(r)
+			return poller.Sent{}, errors.New("cut")
+		}
+		w.chats(`,"labels":{"egress":"berlin"}`, "a")
+		stop := w.startChecking(poller.Config{Ways: waysOf(t, "berlin direct")}, k, testLog(t))
+		time.Sleep(time.Second)
+		id := w.queue("a", "anna", nil)
+		time.Sleep(time.Second)
+		others := []string{w.queue("a", "ben", nil), w.queue("a", "carl", nil), w.queue("a", "dora", nil)}
+		time.Sleep(5 * time.Minute)
+		w.is(id, circulate.SendUnknown, "unknown")
+		if len(k.looks) != 0 {
+			t.Errorf("%d looks by a way that is down", len(k.looks))
+		}
+		for _, other := range others {
+			if _, err := w.ring.Sends().Cancel(w.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := limit.TroublesOf(w.ring).Do(w.Context(), []limit.TroubleStep{{Name: "egress/berlin", What: limit.Well}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		w.is(id, circulate.SendAccepted, "")
+		stop()
+	})
 }
