@@ -305,3 +305,31 @@ func TestNoLinkIsBroken(t *testing.T) {
 		t.Errorf("only %d links were looked at", links)
 	}
 }
+
+// Each page of the dashboard has its picture in both languages, and no picture is left that no page
+// shows.
+func TestEveryPageOfTheDashboardHasItsPicture(t *testing.T) {
+	h := newHandler(t)
+	for _, of := range []struct{ language, folder, guide string }{{"en", "en", "/docs/guide/"}, {"zh-CN", "zh-CN", "/docs/guide/zh-CN/"}} {
+		body := get(t, h, of.guide+"dashboard?lang=en").Body.String()
+		rows := regexp.MustCompile(`<tr>\s*<td>([^<]+)</td>`).FindAllStringSubmatch(body, -1)
+		if len(rows) < 9 {
+			t.Errorf("%s: the table has %d pages", of.language, len(rows))
+		}
+		for _, row := range rows {
+			if !regexp.MustCompile(`<h3 id="\w+">` + row[1] + `</h3>\s*<p><img src="/docs/guide/assets/` + of.folder + `/\w+\.png"`).MatchString(body) {
+				t.Errorf("%s: the page %s has no picture", of.language, row[1])
+			}
+		}
+		shown := regexp.MustCompile(`/docs/guide/assets/[\w-]+/\w+\.png`).FindAllString(body+get(t, h, of.guide+"messages?lang=en").Body.String(), -1)
+		names, err := fs.Glob(pictures, "assets/"+of.folder+"/*.png")
+		if err != nil || len(names) != len(shown) {
+			t.Errorf("%d pictures are shown, of %d: %v", len(shown), len(names), err)
+		}
+		for _, src := range shown {
+			if w := get(t, h, src); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), "\x89PNG") || w.Header().Get("Content-Type") != "image/png" {
+				t.Errorf("%s: %d %s", src, w.Code, w.Header())
+			}
+		}
+	}
+}

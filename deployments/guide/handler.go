@@ -3,7 +3,7 @@ package guide
 import (
 	"bytes"
 	"cmp"
-	_ "embed"
+	"embed"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -22,6 +22,11 @@ var pageHTML string
 //go:embed assets/guide.css
 var css []byte
 
+// pictures are those of the dashboard's pages, in a folder for each language.
+//
+//go:embed assets/en assets/zh-CN
+var pictures embed.FS
+
 //go:embed connector.schema.json
 var connectorSchema []byte
 
@@ -29,7 +34,7 @@ var connectorSchema []byte
 // connector. The page about connectors links to it.
 func ConnectorSchema() []byte { return slices.Clone(connectorSchema) }
 
-const policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 const (
 	maxQuery = 200 // the most bytes of a search
@@ -113,6 +118,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "connector.schema.json":
 		serveFile(w, "application/schema+json", connectorSchema)
 		return
+	}
+	if strings.HasSuffix(name, ".png") {
+		if picture, err := pictures.ReadFile(name); err == nil {
+			serveFile(w, "image/png", picture)
+			return
+		}
 	}
 	b, err := h.book()
 	if err != nil {

@@ -119,6 +119,8 @@ func (l links) Transform(document *ast.Document, reader text.Reader, _ parser.Co
 		switch n := n.(type) {
 		case *ast.Link:
 			n.Destination = []byte(l.target(string(n.Destination)))
+		case *ast.Image:
+			n.Destination = []byte(l.target(string(n.Destination)))
 		case *ast.Heading:
 			tag, ok := n.FirstChild().(*ast.RawHTML)
 			if !ok {
@@ -176,7 +178,7 @@ func (l links) target(to string) string {
 	if strings.HasSuffix(file, ".md") && !strings.HasPrefix(file, "../") {
 		return path.Join(l.prefix, pageName(file)) + anchor
 	}
-	if file == "connector.schema.json" {
+	if _, err := fs.Stat(pictures, file); err == nil || file == "connector.schema.json" {
 		return path.Join(l.prefix, file)
 	}
 	return home + path.Join("deployments/guide", path.Dir(l.file), to) + anchor

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -124,6 +125,17 @@ func (t *Tab) Settle() error {
   look();
 })`)
 	return err
+}
+
+// Reveal opens what is closed in a part of the page, which a selector names, and scrolls to it.
+func (t *Tab) Reveal(part string) error {
+	_, err := eval[bool](t, fmt.Sprintf(`(() => {
+  const part = document.querySelector(%q);
+  for (const closed of part.querySelectorAll("details")) closed.open = true;
+  part.scrollIntoView();
+  return true;
+})()`, part))
+	return errors.Join(err, t.drawn())
 }
 
 // Widen sets the window's width in CSS pixels.

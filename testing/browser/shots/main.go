@@ -7,7 +7,10 @@
 //	go run -C testing/browser ./shots -o DIR -url http://127.0.0.1:8080
 //
 // With -readme it makes the two pictures that the README shows, as small as they can be
-// without a loss.
+// without a loss, and with -guide those of the guide, in both languages:
+//
+//	go run -C testing/browser ./shots -readme -o ../../deployments/guide/assets
+//	go run -C testing/browser ./shots -guide -o ../../deployments/guide/assets -wait 5m
 package main
 
 import (
@@ -41,6 +44,7 @@ type order struct {
 	wait     time.Duration
 	whole    bool
 	readme   bool
+	guide    bool
 }
 
 func main() {
@@ -56,6 +60,7 @@ func main() {
 	flag.DurationVar(&o.wait, "wait", 20*time.Second, "how long the service runs before the first picture")
 	flag.BoolVar(&o.whole, "whole", true, "show the whole page, not only the first screen")
 	flag.BoolVar(&o.readme, "readme", false, "make the pictures of the README")
+	flag.BoolVar(&o.guide, "guide", false, "make the pictures of the guide")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, o)
@@ -98,6 +103,9 @@ func run(ctx context.Context, o order) (err error) {
 	if o.readme {
 		return readme(tab, o)
 	}
+	if o.guide {
+		return guide(tab, o)
+	}
 	return all(ctx, tab, o)
 }
 
@@ -121,7 +129,7 @@ func own(ctx context.Context, o order) (*scene.Scene, func(), error) {
 	}
 	failing, err := s.Populate(ctx, o.accounts, "every 10s")
 	fmt.Fprintf(os.Stderr, "the service at %s runs for %v first\n", s.URL, o.wait)
-	if o.readme && err == nil {
+	if (o.readme || o.guide) && err == nil {
 		err = mend(ctx, s, failing, o)
 	} else if err == nil {
 		err = wait(ctx, o.wait)

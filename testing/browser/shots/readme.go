@@ -16,30 +16,69 @@ import (
 	"github.com/rounds-dev/rounds/testing/browser"
 )
 
-// mostBytes is the most that a picture of the README may have.
+// mostBytes is the most that a picture may have.
 const mostBytes = 60 << 10
+
+// picture is one that the README or the guide shows.
+type picture struct {
+	name, path string
+	dark       bool
+	part       string // what is opened and scrolled to, as a selector; empty: the top of the page
+}
 
 // readme makes the pictures of the README: the Overview in light, and an account in dark.
 func readme(tab *browser.Tab, o order) error {
-	for _, p := range []struct {
-		name, path string
-		dark       bool
-	}{{"overview", "/", false}, {"account", "/account?id=" + url.QueryEscape(o.account), true}} {
-		if err := errors.Join(tab.Widen(1280), tab.Darken(p.dark), tab.Go(p.path)); err != nil {
+	return take(tab, o, o.dir, 128, []picture{{name: "overview", path: "/"}, {name: "account", path: accountPath(o), dark: true}})
+}
+
+// guide makes the pictures of the guide in both languages, with fewer colours, because the service
+// carries them.
+func guide(tab *browser.Tab, o order) error {
+	pictures := []picture{
+		{name: "overview", path: "/"}, {name: "problems", path: "/problems"}, {name: "accounts", path: "/accounts"}, {name: "account", path: accountPath(o)},
+		{name: "charts", path: "/charts", part: `[aria-labelledby="whole-title"]`}, {name: "messages", path: "/messages"}, {name: "delivery", path: "/delivery"}, {name: "endpoint", path: "/delivery", part: "#add-endpoint"},
+		{name: "limits", path: "/limits"}, {name: "system", path: "/system"}, {name: "administration", path: "/administration"},
+	}
+	for _, language := range either(o.language, "en", "zh-CN") {
+		dir := filepath.Join(o.dir, language)
+		if err := errors.Join(os.MkdirAll(dir, 0o755), tab.Speak(language)); err != nil {
 			return err
 		}
-		picture, err := tab.Screenshot(false)
+		if err := take(tab, o, dir, 32, pictures); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func accountPath(o order) string { return "/account?id=" + url.QueryEscape(o.account) }
+
+// take makes pictures of so many colours, or only the one that was asked for.
+func take(tab *browser.Tab, o order, dir string, colours int, pictures []picture) error {
+	for _, p := range pictures {
+		if o.page != "" && o.page != p.name {
+			continue
+		}
+		if err := errors.Join(tab.Widen(1280), tab.Darken(p.dark), tab.Go(p.path), tab.Settle()); err != nil {
+			return err
+		}
+		if p.part != "" {
+			if err := tab.Reveal(p.part); err != nil {
+				return err
+			}
+		}
+		taken, err := tab.Screenshot(false)
 		if err != nil {
 			return err
 		}
-		small, err := shrink(picture)
+		small, err := shrink(taken, colours)
 		if err != nil {
 			return err
 		}
 		if len(small) > mostBytes {
 			return fmt.Errorf("%s: %d bytes, at most %d", p.name, len(small), mostBytes)
 		}
-		if err := os.WriteFile(filepath.Join(o.dir, p.name+".png"), small, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, p.name+".png"), small, 0o644); err != nil {
 			return err
 		}
 		fmt.Printf("%s.png: %d KiB\n", p.name, len(small)>>10)
@@ -47,9 +86,9 @@ func readme(tab *browser.Tab, o order) error {
 	return nil
 }
 
-// shrink writes a PNG with a palette of at most 256 colours, the most frequent ones. A page
+// shrink writes a PNG with a palette of so many colours, at most 256, the most frequent ones. A page
 // has few besides those at the edges of letters, where a neighbouring one does as well.
-func shrink(picture []byte) ([]byte, error) {
+func shrink(picture []byte, colours int) ([]byte, error) {
 	decoded, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
 		return nil, err
@@ -62,7 +101,7 @@ func shrink(picture []byte) ([]byte, error) {
 			counts[at(x, y)]++
 		}
 	}
-	palette := frequent(counts, 128)
+	palette := frequent(counts, colours)
 	nearest := make(map[color.RGBA]uint8, len(counts))
 	for c := range counts {
 		nearest[c] = uint8(palette.Index(c))
