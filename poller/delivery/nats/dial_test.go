@@ -3,17 +3,12 @@ package nats
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"strconv"
 	"strings"
@@ -165,14 +160,14 @@ func TestHostileServer(t *testing.T) {
 // A server is verified by a certificate from a secret, and verifies ours. What it sends over TLS has bounds,
 // too.
 func TestTLS(t *testing.T) {
-	ours, authority := certificate(t)
+	ours, authority := sinktest.Certificate(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(authority))
 	pair, err := tls.X509KeyPair([]byte(ours), []byte(ours))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, strange := certificate(t)
+	_, strange := sinktest.Certificate(t)
 	secured := &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
 	taken := func(_, reply string) string {
 		const ack = `{"stream":"S","seq":1}`
@@ -206,29 +201,6 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
-}
-
-// certificate returns a certificate for 127.0.0.1 with its key, which signs itself, and the certificate alone.
-func certificate(t *testing.T) (pair, alone string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	return alone + string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})), alone
 }
 
 // What a server sends is followed as the client reads it, wherever the reads end.

@@ -244,6 +244,8 @@ func reason(err error) error {
 	switch {
 	case errors.As(err, &answered):
 		return errors.New("postgres: refused with " + answered.Code + ": " + conditions(answered.Code))
+	case errors.As(err, &connecting) && strings.Contains(err.Error(), noTLS):
+		return errors.New("postgres: the server speaks no TLS")
 	case errors.As(err, &connecting), errors.As(err, &network):
 		return errors.New("postgres: " + broker.Reason(err).Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -251,6 +253,9 @@ func reason(err error) error {
 	}
 	return errors.New("postgres: the connection broke")
 }
+
+// noTLS is how the library says that a server does not begin TLS. If that text changes, the reason is less exact.
+const noTLS = "server refused TLS connection"
 
 // conditions names the commonest SQLSTATEs of
 // https://www.postgresql.org/docs/current/errcodes-appendix.html.
