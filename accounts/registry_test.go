@@ -18,11 +18,12 @@ import (
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
 
-// Tests of many accounts run without the race detector, which sees the same steps in those of
-// few.
+// Most tests ask one thing after another. The race detector watches those in which something happens at
+// once, and one of each kind of call that asks all shards.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestOrders", "TestTheIndexIsUpToDateWhileItIsAsked", "TestStepWalkPassesOverWhatIsNotSelected", "TestLargeShardsAreListedInWindows", "TestCatchUpIsEstimated", "TestEveryFilterFindsWhatAPlainScanFinds", "TestImport", "TestImportTellsRepeatedIDs", "TestBulk", "TestList",
-		"TestListsWhileTheNumberOfShardsChanges", "TestBulkWhileTheNumberOfShardsChanges"))
+	goleak.VerifyTestMain(processes.Watched(m, "TestReviveRaces", "TestPatchesAtOnce", "TestTheIndexFindsWhatALookAtEachIDFinds", "TestTheIndexIsUpToDateWhileItIsAsked",
+		"TestStats", "TestPut", "TestParked", "TestCount", "TestSelectingByIDs", "TestAuditListsSomeAndCountsAll", "TestBulkPauseKeepsAReasonThatCameInBetween",
+		"TestBulkStopsWhereRedisRefuses", "TestANudgeOfManyThatStops", "TestImportFedSlowly", "TestImportStops", "TestMove"))
 }
 
 // testKinds knows "plain", which accepts any config, and "web", which needs a url.

@@ -14,20 +14,15 @@ import (
 	"github.com/rounds-dev/rounds/testing/processes"
 )
 
-// Tests of hours, days and many accounts run without the race detector, which sees the same steps in the
-// others.
+// The race detector watches the tests in which monitors run beside each other, beside pollers or through
+// an outage, and those of the loop. The others take the same steps, one after another.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(processes.Apart(m,
-		"TestWithoutProbeIntervalParkedStaysParked", "TestWithoutRetentionMessagesStay", "TestMessagesAreKeptForTheirRetention", "TestGroupsShowHowFarTheyAre",
-		"TestParkedAccountsAreTriedAgain", "TestAuditIsKeptAndContinued", "TestStalenessFindsWhoFellOutOfTheRing", "TestFailingShows",
-		"TestDeadLettersAreKeptForTheirRetentionAndShown", "TestNothingIsTooOldWhileTheClockIsAhead", "TestTheClockThatWasJudgedIsCountedFrom",
-		"TestAJumpOfFailuresIsToldWithItsBeginning", "TestNightsAreNoReasonToKeepEverything", "TestTheMonitorOnDutyKeepsSamples",
-		"TestDeadLettersAreKeptUpToANumber", "TestMoreThanOneStepOfEntries",
-		"TestAuditSoonAfterAccountsCame", "TestAuditsFindSendsThatAreMisplaced", "TestProcessesThatStayAreAlwaysShown",
-		"TestCopiesOfMovedAccountsAreFreedWhileTheirShardIsLeft", "TestProblemsAreSummedUp", "TestAuditShowsAndRepairsOnlyIfTold",
-		"TestAKindThatNobodyChecksIsRecalled", "TestDoubtsAreTold", "TestWhatIsWatchedIsTold", "TestSinceWhenAGroupLagsStays",
-		"TestConcernsAreToldOnceAndWhenTheyEnd", "TestAGroupThatLagsSaysWhy", "TestSweepStopsWhereClaimsAreYoung"))
+	goleak.VerifyTestMain(processes.Watched(m,
+		"TestThreeMonitorsRequeueEachEntryOnce", "TestMonitorsAndSlowPollersKeepTheLaw", "TestOneMonitorIsOnDuty", "TestNobodyIsLostWhileRedisIsAway",
+		"TestRunOutlivesAnOutageAndTellsOfIt", "TestRunEndsWithItsContextAndLeavesNothingBehind", "TestAuditGoesOnAfterAnOutage", "TestAScanGoesOnAfterAnOutage",
+		"TestDeadReplicasAccountsAreBackWithinTwentySeconds", "TestReturnInBetweenIsCompensated", "TestMetricsAfterAMinute", "TestMonitorMigrates",
+		"TestProcessesThatGoAreCounted", "TestSharesOfShards", "TestAllShardsOfANodeArePutRight"))
 }
 
 const (
