@@ -14,7 +14,11 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-const reconnectEvery = time.Second
+const (
+	reconnectEvery = time.Second
+	// breaksMost is after how many breaks a connection is made anew, which forgets the servers that were named.
+	breaksMost = 100
+)
 
 // connection is a connection, which reconnects by itself.
 type connection struct {
@@ -23,11 +27,12 @@ type connection struct {
 
 	mu   sync.Mutex
 	lost chan struct{} // closed when the connection breaks; then replaced
+	left int           // how often it may still break
 }
 
 // connect connects to one of the servers and signs in.
 func (c *config) connect(ctx context.Context) (*connection, error) {
-	made := &connection{lost: make(chan struct{})}
+	made := &connection{lost: make(chan struct{}), left: breaksMost}
 	secured, err := c.Config(ctx)
 	if err != nil {
 		return nil, err
@@ -38,7 +43,11 @@ func (c *config) connect(ctx context.Context) (*connection, error) {
 		nats.Name("rounds"), nats.Timeout(broker.DialWithin),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectEvery), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectBufSize(-1), // what is sent while the connection is broken fails: it might overtake what went before
-		nats.DisconnectErrHandler(func(*nats.Conn, error) { made.broke() }),
+		nats.DisconnectErrHandler(func(conn *nats.Conn, _ error) {
+			if made.broke() {
+				go conn.Close()
+			}
+		}),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // instead of a line on standard error
 	}
 	scheme := "nats://"
@@ -104,11 +113,14 @@ func (c *config) signIn(ctx context.Context) ([]nats.Option, error) {
 	return nil, nil
 }
 
-func (c *connection) broke() {
+// broke notes that the connection broke, and reports whether it has done so too often.
+func (c *connection) broke() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	close(c.lost)
 	c.lost = make(chan struct{})
+	c.left--
+	return c.left == 0
 }
 
 // while returns a context that is done when the connection breaks: no answer comes after that.

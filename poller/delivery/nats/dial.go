@@ -25,6 +25,8 @@ const (
 	// maxMessage is the most bytes of a message from the server: how it took one of ours, or how the stream
 	// is configured.
 	maxMessage = 1 << 20
+	// maxInfo is the most bytes of INFO on a connection: the client remembers each server that was ever named.
+	maxInfo = 256 << 10
 )
 
 // dialer dials, and bounds what a server may send: the client reserves as many bytes as a server
@@ -149,6 +151,7 @@ type bounded struct {
 	line []byte // what has come of a line
 	skip int    // bytes of a message that are still to come
 	tail bool   // what comes up to the end of a line is behind a message
+	info int    // bytes of INFO that have come
 	bad  bool   // the server has sent too much
 
 	heard atomic.Bool // something has come behind the first line
@@ -206,6 +209,11 @@ func (b *bounded) follow(p []byte) bool {
 		if b.tail {
 			b.tail = false
 			continue
+		}
+		if bytes.HasPrefix(bytes.ToUpper(b.line[:min(len(b.line), 4)]), []byte("INFO")) {
+			if b.info += len(b.line); b.info > maxInfo {
+				return false
+			}
 		}
 		size, ok := sizeOf(b.line)
 		if b.line = b.line[:0]; !ok {

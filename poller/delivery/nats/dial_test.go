@@ -209,7 +209,7 @@ func TestBounded(t *testing.T) {
 	for text, whole := range map[string]bool{
 		good: true, good + "MSG a 1 1048576\r\n": true, good + "MSG a 1 1048577\r\n": false, "hmsg a 1 1 99999999999999999999\r\n": false,
 		"MSG a 1 5\r\nhello trailing\nMSG a 1 2000000\r\n": false, "MSG\n": false, "PING\r\n" + strings.Repeat("x", maxLine+1): false,
-		"MSG a 1 3\r\nMSG\r\nPING\r\n": true,
+		"MSG a 1 3\r\nMSG\r\nPING\r\n": true, strings.Repeat("INFO "+strings.Repeat("x", 1000)+"\r\n", maxInfo/1000+1): false,
 	} {
 		for name, from := range map[string]io.Reader{"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
 			got, err := io.ReadAll(&bounded{Conn: reading{from: from}})
@@ -226,3 +226,15 @@ type reading struct {
 }
 
 func (r reading) Read(p []byte) (int, error) { return r.from.Read(p) }
+
+// A connection that breaks again and again is made anew, once.
+func TestBreaks(t *testing.T) {
+	c := &connection{lost: make(chan struct{}), left: breaksMost}
+	for n := range 2 * breaksMost {
+		if lost := c.lost; c.broke() != (n == breaksMost-1) {
+			t.Errorf("break %d", n)
+		} else if _, open := <-lost; open {
+			t.Error("nobody was told")
+		}
+	}
+}

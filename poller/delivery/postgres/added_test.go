@@ -81,6 +81,31 @@ func database(t *testing.T, secured *tls.Config, said *string) (address string) 
 	return listener.Addr().String()
 }
 
+// What a server says without being asked has an end.
+func TestAServerSaysOnlySoMuch(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	ended := make(chan int64, 1)
+	go func() {
+		n, _ := io.Copy(theirs, io.LimitReader(zeros{}, 2*maxAnswers))
+		ended <- n
+	}()
+	conn := &asked{Conn: ours}
+	n, err := io.Copy(io.Discard, conn)
+	if n > maxAnswers || err == nil || !strings.Contains(err.Error(), "more than this client expects") {
+		t.Errorf("read %d bytes, %v", n, err)
+	}
+	_ = ours.Close()
+	<-ended
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
 // An added endpoint takes its certificates from secrets, and nothing from the environment or the home of
 // the process: neither a password for all hosts, nor what a service file says.
 func TestAnAddedEndpointTakesNothingFromTheProcess(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,8 +15,34 @@ import (
 	"github.com/rounds-dev/rounds/poller/secrets"
 )
 
-// maxAnswer is the most bytes of a message from a server: a row of ours has a few, and an error not many.
-const maxAnswer = 1 << 20
+const (
+	// maxAnswer is the most bytes of a message from a server: a row of ours has a few, and an error not many.
+	maxAnswer = 1 << 20
+	// maxAnswers is the most bytes that a server sends before it is asked again. The library remembers every
+	// parameter that a server tells of.
+	maxAnswers = 16 << 20
+)
+
+// asked is a connection on which a server may say only so much before it is asked again.
+type asked struct {
+	net.Conn
+	said atomic.Int64 // bytes since then
+}
+
+// Read implements net.Conn.
+func (a *asked) Read(p []byte) (int, error) {
+	n, err := a.Conn.Read(p)
+	if a.said.Add(int64(n)) > maxAnswers {
+		return 0, broker.Plain("postgres: the server sends more than this client expects")
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (a *asked) Write(p []byte) (int, error) {
+	a.said.Store(0)
+	return a.Conn.Write(p)
+}
 
 // noFiles is where the library's settings begin for an endpoint with servers. Whatever it would take
 // from files of the process and its environment is replaced: a password for another host, for one.
@@ -32,7 +59,13 @@ func (c *config) connector(ctx context.Context) (*sql.DB, error) {
 	}
 	parsed.User, parsed.Database, parsed.Password, parsed.RuntimeParams = c.user, c.database, "", map[string]string{"application_name": "rounds"}
 	parsed.ConnectTimeout, parsed.MaxProtocolMessageBodyLen = connectLimit, maxAnswer
-	parsed.DialFunc = c.Servers.Dial
+	parsed.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := c.Servers.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &asked{Conn: conn}, nil
+	}
 	parsed.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // the dialer judges names, and what they resolve to
 	if len(c.Addresses) > 1 {
 		parsed.ValidateConnect = writable
