@@ -20,6 +20,7 @@ import (
 
 // A table of a real PostgreSQL is added over the API, tested, gets messages, and is removed.
 func TestATableIsAddedWhileItRuns(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server, database := redistest.Start(t), pgtest.Start(t)
 	name := database.NewDatabase(t)
 	at, err := url.Parse(database.URL(name))
