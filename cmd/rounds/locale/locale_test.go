@@ -126,6 +126,8 @@ func TestTranslate(t *testing.T) {
 		"gone: file_gone: the file's host has the file no more: it answered 404 Not Found":                                                                "gone：file_gone：文件所在的主机已没有该文件：它回答 404 Not Found",
 		"refused_address: refused address: 10.0.0.1 is not among those that may be reached; add 10.0.0.1:80 to ROUNDS_ALLOW_NETWORKS of rounds serve":     "refused_address：不允许访问的地址：10.0.0.1 不在允许访问的地址之中；请把 10.0.0.1:80 加入 rounds serve 的 ROUNDS_ALLOW_NETWORKS",
 		"auth: the connector's answer: error.kind: missing":                                                                                               "auth：连接器的回答：error.kind：缺失",
+		"secret: PRESS: is neither stored, nor a file of ROUNDS_SECRETS_DIR, nor ROUNDS_SECRET_PRESS":                                                     "密钥：PRESS：没有存储，不是 ROUNDS_SECRETS_DIR 中的文件，也不是 ROUNDS_SECRET_PRESS",
+		`secret_refused: secret PRESS: refused: its binding names other hosts than "a.example"`:                                                           `secret_refused：密钥 PRESS：拒绝使用：它的绑定不含主机 "a.example"`,
 		"retry budget: 16 failures in a row, the last: tls: the host does not speak TLS on this port":                                                     "重试次数用尽：连续失败 16 次，最后一次：tls：主机在此端口不使用 TLS",
 
 		// What somebody wrote stays as it is, even if it looks like a message or like a template.

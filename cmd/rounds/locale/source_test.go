@@ -246,7 +246,7 @@ var spoken = []string{
 // stored are the packages whose failures of checks and deliveries the pages show, in the language of
 // the reader. They are stored in English.
 var stored = []string{
-	"poller", "poller/fetch", "poller/oauth", "poller/checkers/connector", "poller/checkers/email", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap",
+	"poller", "poller/fetch", "poller/oauth", "poller/secrets", "poller/checkers/connector", "poller/checkers/email", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap",
 	"poller/checkers/message", "poller/checkers/telegram", "poller/checkers/wecomkf", "poller/checkers/weixin",
 }
 
