@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -187,6 +188,10 @@ func has[E error](err error) bool {
 	return ok
 }
 
+// closedIdle ends the text of an error that net/http does not export: the host has closed a connection, a
+// new one too, before a request was written. If that text changes, the account is to blame.
+const closedIdle = "http: server closed idle connection"
+
 func networkError(err error, connected bool) *Error {
 	errno, _ := errors.AsType[syscall.Errno](err)
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
@@ -205,7 +210,7 @@ func networkError(err error, connected bool) *Error {
 	if errno != 0 {
 		return &Error{Code: CodeReset, text: "the connection broke off: " + errno.Error(), cause: errno, blame: blameHost}
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.HasSuffix(err.Error(), closedIdle) {
 		return &Error{Code: CodeReset, text: "the connection broke off", cause: io.ErrUnexpectedEOF, blame: blameHost}
 	}
 	if !connected {

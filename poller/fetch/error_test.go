@@ -11,8 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -191,6 +193,40 @@ func TestWhoIsToBlameForAConnect(t *testing.T) {
 	if got := CheckError(errors.New("s3cret")); got.Kind != poller.Transient || strings.Contains(got.Error(), "s3cret") {
 		t.Errorf("an unknown error: got %v", got)
 	}
+}
+
+// A new connection that its host closes before the request is written has broken off, too.
+func TestAConnectionThatIsClosedAtOnceHasBrokenOff(t *testing.T) {
+	ours, theirs := net.Pipe()
+	ended := &closedConn{Conn: ours, closed: make(chan struct{})}
+	if err := theirs.Close(); err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return ended, nil }}
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { <-ended.closed }})
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://feeds.example/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := transport.RoundTrip(request)
+	if err == nil {
+		t.Fatal(errors.Join(errors.New("it has answered"), answer.Body.Close()))
+	}
+	if got := newError(t.Context(), err, true); got.Code != CodeReset || CheckError(got).Scope != poller.ScopeRateKey {
+		t.Errorf("%v of %v", got, err)
+	}
+}
+
+// closedConn tells that it was closed.
+type closedConn struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *closedConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 // The error for an answer that exceeds a limit names that limit.
