@@ -112,14 +112,16 @@ func expectLaw(t *testing.T, server redistest.Redis, ring *circulate.Ring, accou
 func requeueAll(t *testing.T, ring *circulate.Ring) {
 	t.Helper()
 	for shard := range ring.Shards() {
-		held, _, err := ring.Oldest(t.Context(), shard, 0, 10_000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var held []circulate.ClaimedEntry
+		until(t, "oldest", func(ctx context.Context) (err error) { // its connection may be one to the server before
+			held, _, err = ring.Oldest(ctx, shard, 0, 10_000)
+			return err
+		})
 		for _, h := range held {
-			if _, _, err := ring.Requeue(t.Context(), shard, h); err != nil {
-				t.Fatal(err)
-			}
+			until(t, "requeue", func(ctx context.Context) error {
+				_, _, err := ring.Requeue(ctx, shard, h)
+				return err
+			})
 		}
 	}
 }
