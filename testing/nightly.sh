@@ -155,6 +155,22 @@ watched() {
 	[ $ran -eq 1 ] && return $bad
 }
 
+# linted runs the linter that testing/run.sh names over all modules, with the tests of the night, as
+# .golangci.yml says.
+linted() {
+	local work golangci modules bad=0
+	work=$(mktemp -d)
+	golangci=$(sed -n 's/^golangci=\([^ ]*\).*/\1/p' testing/run.sh)
+	eval "$(grep '^modules=(' testing/run.sh)"
+	(
+		export GOWORK=$work/go.work GOBIN=$work
+		# shellcheck disable=SC2046 # folders
+		GOWORK=off go install "$golangci" && go work init $(sed -n 's/^go work init //p' testing/run.sh) && "$work/golangci-lint" run "${modules[@]}" ./...
+	) || bad=1
+	rm -rf "$work"
+	return $bad
+}
+
 # upgraded has the version that was released last and this one run side by side.
 upgraded() { need redis-server && go run ./testing/upgrade; }
 
@@ -217,6 +233,7 @@ if [ ${#only[@]} -eq 0 ]; then
 	run "a release, twice" released
 	run "two versions side by side" upgraded
 	seed=$(($(date +%s) / 86400))
+	run "the linter, over the tests of the night too" linted
 	run "corpus, seed $seed" go test -count=1 ./testing/corpus -run TestCorpus -args -corpus.requests "$requests" -corpus.seed "$seed"
 	run "rules in Go, each broken" go test -count=1 -tags night -timeout 40m ./testing/mutants
 	run "rules in scripts, each broken" go test -count=1 -tags night ./circulate ./testing/explore -run '^TestMut'
