@@ -40,6 +40,8 @@ func TestMain(m *testing.M) {
 		"TestAttemptsThatWaitForTheDiskHoldNoPlaces", "TestSlowCallsHaveFewAttemptsNotedAhead", "TestAnAttemptThatWaitedTooLongIsGivenBack",
 		"TestLimitsHoldAtTheMomentOfTheCall", "TestACheckerThatEndsItsGoroutineHasFailed", "TestACallThatConfirmsWaitsForTheDisk",
 		"TestAHostThatIsDownIsNoOutage", "TestAHeldAccountIsClaimedAnew", "TestMessagesUnderACursorThatStaysWarn",
+		"TestAHostThatIsDownIsOneThing", "TestSlowHostMakesNoOtherAccountLate", "TestPartlyFailingHostIsNotDown", "TestFailuresInAWindowCountNowhere",
+		"TestThrottledAccountPausesItsHost", "TestARefusedAccountIsPolledForAWhile", "TestSendsWaitAtAWayThatIsDown",
 		"TestSuspectsAreCheckedOneAtATime", "TestANewAccountPassesOver", "TestWhatIsDueEarlierIsCheckedAtOnce", "TestAHeldAccountStays"))
 }
 

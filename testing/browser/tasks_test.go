@@ -69,8 +69,8 @@ var tasks = []struct {
 }
 
 // TestTasks has people do every task in at most mostActions actions. By day, there are 3,000 accounts, and
-// one person has the mouse and reads English, and another has the keyboard alone and reads Chinese. At
-// night there are 300,000 accounts, and each reads both. How long a task takes is logged, and judged by
+// they take turns: one has the mouse and reads English, and another has the keyboard alone and reads
+// Chinese. At night there are 300,000 accounts, and each does all and reads both. How long a task takes is logged, and judged by
 // nobody here: the machine has other tests.
 func TestTasks(t *testing.T) {
 	o := &office{browser: start(t)}
@@ -83,7 +83,10 @@ func TestTasks(t *testing.T) {
 		s.person = &person{tab: open(t, o.browser, o.scene.URL), keys: way.keys, patience: time.Minute}
 		try(t, func() error { return s.tab.Speak(way.language) })
 		signIn(t, s.tab, scene.Token)
-		for _, task := range tasks {
+		for turn, task := range tasks {
+			if !atNight && turn%len(ways) != number {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/%v", task.name, way), func(t *testing.T) {
 				s.T, s.actions, s.moves, s.err, s.began, s.took = t, 0, 0, nil, time.Time{}, 0
 				task.do(s)
