@@ -32,7 +32,7 @@ func TestSimulation(t *testing.T) {
 
 func TestSmallSimulation(t *testing.T) {
 	p := small(8)
-	p.held, p.shards, p.accounts = 3, 1, 6
+	p.hours, p.held, p.shards, p.accounts = 0.25, 3, 1, 6
 	simulated(t, p)
 }
 
