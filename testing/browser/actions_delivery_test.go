@@ -174,8 +174,16 @@ func (h *hands) webhook() {
 	if n := len(h.dead()); n != before {
 		h.t.Errorf("%d letters instead of %d before somebody was sure", n, before)
 	}
-	// New rows may close it again while nobody points at it.
+	// New rows may have closed it again. Once it is open the rows stand still, even if nobody points at them.
 	h.must(h.tab.await(`((asks) => { if (!asks.open) asks.querySelector("summary").click(); return asks.open; })(document.querySelector("#live-waiting details.sure"))`))
+	h.must(h.tab.hover(`#waiting-title`))
+	account = first()
+	_, err = h.scene.Calls.RetryWebhook(h.t.Context(), refusing, api.WebhookRetryRequest{Account: account})
+	h.must(err)
+	h.must(h.tab.await(`!document.getElementById("changes").hidden`))
+	if at := first(); at != account {
+		h.t.Errorf("above an open question the row of %s became the one of %s", account, at)
+	}
 	h.goes(`#live-waiting details.sure button`, "/delivery/webhook")
 	if n := len(h.dead()); n < before+3 {
 		h.t.Errorf("%d dead letters, %d before all were skipped", n, before)

@@ -1,13 +1,13 @@
-// Rows stand still while the pointer rests on them or the focus is in them: nobody clicks on what has
-// just come there. Changes wait meanwhile, and a note says how many and makes them.
+// Rows stand still while the pointer rests on them, the focus is in them, or a question below them is
+// open: nobody clicks on what has just come there. Changes wait meanwhile, and a note says how many and makes them.
 const rows = "tbody tr, [data-row]";
 const held = new Map(); // by block: how many changes wait, and what makes them
 const note = document.getElementById("changes");
 
-// rests reports whether somebody has a row of the block in hand.
+// rests reports whether somebody has a row of the block in hand, or is asked whether they are sure.
 export function rests(block) {
   const focused = document.activeElement?.closest(rows);
-  return Boolean(block.querySelector(":is(tbody tr, [data-row]):hover") || (focused && block.contains(focused)));
+  return Boolean(block.querySelector(":is(tbody tr, [data-row]):hover, details.sure[open]") || (focused && block.contains(focused)));
 }
 
 // touches names what a click in a row may touch.
@@ -22,7 +22,10 @@ export const rowsOf = (block) => [...block.querySelectorAll(rows)].map(touches);
 // hold has changes wait until nobody has a row of the block in hand. make is told whether somebody
 // asked for them.
 export function hold(block, changes, make) {
-  if (held.size === 0) for (const look of ["pointerover", "pointerleave", "focusin", "focusout"]) document.documentElement.addEventListener(look, later);
+  if (held.size === 0) {
+    for (const look of ["pointerover", "pointerleave", "focusin", "focusout"]) document.documentElement.addEventListener(look, later);
+    document.documentElement.addEventListener("toggle", later, true); // which does not bubble
+  }
   held.set(block, { changes, make });
   say();
 }
