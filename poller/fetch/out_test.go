@@ -164,22 +164,7 @@ func TestAnAccountGoesByItsWayOnly(t *testing.T) {
 
 // A protocol other than HTTP goes by the way too, even if the host speaks first.
 func TestDialGoesByTheWay(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, "* OK\r\n")
-			_ = conn.Close()
-		}
-	}()
-	target := listener.Addr().String()
+	target := cutting(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "* OK\r\n") })
 	socks, http1 := newSOCKS(t, target, 0), newGateway(t, "http://"+target)
 	refusing, down := newSOCKS(t, target, 2), newSOCKS(t, target, 4)
 	way := func(p *socksProxy) string { return " socks5://me:pass@" + p.listener.Addr().String() }
@@ -233,8 +218,8 @@ func TestConfinedCallsGoThroughNoWay(t *testing.T) {
 	}
 }
 
-// rawProxy has each connection to a listener served, and then cut.
-func rawProxy(t *testing.T, serve func(conn net.Conn)) (address string) {
+// cutting returns the address of a server that serves each connection, and then cuts it.
+func cutting(t *testing.T, serve func(conn net.Conn)) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -279,7 +264,7 @@ func TestWhoseFaultIsAnHTTPProxy(t *testing.T) {
 		"is well, and the host cuts within its answer": {says: "HTTP/1.1 200 x\r\nContent-Length: 9\r\n\r\nab", http: host},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := rawProxy(t, func(conn net.Conn) {
+			at := cutting(t, func(conn net.Conn) {
 				if tt.early {
 					return
 				}
@@ -336,7 +321,7 @@ func TestWhoseFaultIsASOCKSProxy(t *testing.T) {
 		"is well, and the host cuts": {"\x05\x00", reply(0), host},
 	} {
 		t.Run(name, func(t *testing.T) {
-			at := rawProxy(t, func(conn net.Conn) {
+			at := cutting(t, func(conn net.Conn) {
 				_, _ = io.ReadFull(conn, make([]byte, 3))
 				if _, _ = io.WriteString(conn, tt.greets); tt.greets != "\x05\x00" {
 					return
