@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rounds-dev/rounds/testing/dnstest"
 )
 
 func TestPublic(t *testing.T) {
@@ -70,7 +72,7 @@ func TestNamesThatResolveToPrivateAreRefused(t *testing.T) {
 	server := serve(t, func(http.ResponseWriter, *http.Request) {})
 	port := mustParse(t, server).Port()
 	for _, addr := range []string{"127.0.0.2", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1"} {
-		c := client(t, Options{Resolver: resolver(t, func(string) []netip.Addr {
+		c := client(t, Options{Resolver: dnstest.Resolver(func(string) []netip.Addr {
 			return []netip.Addr{netip.MustParseAddr(addr)}
 		})})
 		_, err := c.Do(t.Context(), Call{URL: "http://rebind.example.:" + port + "/"})
@@ -96,7 +98,7 @@ func TestRebindingIsJudgedAtEachConnection(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	port := mustParse(t, server).Port()
 	addr := netip.MustParseAddr("127.0.0.1")
-	c := client(t, Options{Resolver: resolver(t, func(string) []netip.Addr { return []netip.Addr{addr} })})
+	c := client(t, Options{Resolver: dnstest.Resolver(func(string) []netip.Addr { return []netip.Addr{addr} })})
 
 	call := Call{URL: "http://rebind.example.:" + port + "/"}
 	if _, err := c.Do(t.Context(), call); err != nil {
@@ -125,7 +127,7 @@ func TestRedirectsToPrivateAreRefused(t *testing.T) {
 func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
-	c := client(t, Options{Resolver: resolver(t, func(string) []netip.Addr { return nil })})
+	c := client(t, Options{Resolver: dnstest.Resolver(func(string) []netip.Addr { return nil })})
 	_, err := c.Do(context.Background(), Call{URL: "http://nowhere.example./"})
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Code != CodeDNS {

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/rounds-dev/rounds/testing/dnstest"
 )
 
 // The header of a confined call never reaches the public internet, whatever a name resolves
@@ -19,7 +21,7 @@ func TestConfinedCallsStayPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	home, abroad := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("93.184.215.14")
-	names := resolver(t, func(name string) []netip.Addr {
+	names := dnstest.Resolver(func(name string) []netip.Addr {
 		if strings.HasPrefix(name, "inside.") {
 			return []netip.Addr{home}
 		}
@@ -70,7 +72,7 @@ func TestConfinedCallsAvoidProxies(t *testing.T) {
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.NotFoundHandler()}}
 	server.Start()
 	defer server.Close()
-	names := resolver(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	names := dnstest.Resolver(func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
 	c := client(t, Options{Proxy: proxy, NoProxy: "direct.test", Resolver: names})
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	if _, err := c.Do(t.Context(), Call{URL: "http://inside.test:" + port, Confined: true}); !errors.Is(err, ErrPublic) {

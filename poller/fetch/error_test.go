@@ -20,28 +20,16 @@ import (
 	"time"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/dnstest"
 )
 
 // raw serves one fixed text on each connection, even if the text is broken HTTP.
 func raw(t *testing.T, text string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = http.ReadRequest(bufio.NewReader(conn))
-			_, _ = conn.Write([]byte(text))
-			_ = conn.Close()
-		}
-	}()
-	return "http://" + listener.Addr().String()
+	return "http://" + cutting(t, func(conn net.Conn) {
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		_, _ = io.WriteString(conn, text)
+	})
 }
 
 // Every failure has its code, kind and scope, and shows nothing of the URL.
@@ -67,7 +55,7 @@ func TestEveryFailure(t *testing.T) {
 	plain := strings.Replace(hang, "http://", "https://", 1)
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	noName := resolver(t, func(string) []netip.Addr { return nil })
+	noName := dnstest.Resolver(func(string) []netip.Addr { return nil })
 	noServer := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("no way to " + secret)
 	}}

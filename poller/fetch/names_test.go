@@ -12,13 +12,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rounds-dev/rounds/testing/dnstest"
 )
 
 // counting answers every question for a name with the same addresses, and counts those for IPv4.
 func counting(t *testing.T, addresses ...string) (*net.Resolver, *atomic.Int64) {
 	t.Helper()
 	var asked atomic.Int64
-	return resolver(t, func(string) (all []netip.Addr) {
+	return dnstest.Resolver(func(string) (all []netip.Addr) {
 		asked.Add(1)
 		for _, a := range addresses {
 			all = append(all, netip.MustParseAddr(a))

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/rounds-dev/rounds/testing/dnstest"
 )
 
 func TestParseNetworks(t *testing.T) {
@@ -99,7 +101,7 @@ func TestReservedIsBounded(t *testing.T) {
 // which it redirects.
 func TestNamesAllowWhatTheyLeadTo(t *testing.T) {
 	addr := netip.MustParseAddr("127.0.0.1")
-	resolve := resolver(t, func(string) []netip.Addr { return []netip.Addr{addr} })
+	resolve := dnstest.Resolver(func(string) []netip.Addr { return []netip.Addr{addr} })
 	var to string
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -135,7 +137,7 @@ func TestNamesAllowWhatTheyLeadTo(t *testing.T) {
 func TestErrorsTellNothingOfInnerNames(t *testing.T) {
 	told := make(map[string]bool)
 	for _, addrs := range [][]netip.Addr{nil, {netip.MustParseAddr("10.1.2.3")}, {netip.MustParseAddr("169.254.169.254")}, {netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}} {
-		c := client(t, Options{Resolver: resolver(t, func(string) []netip.Addr { return addrs })})
+		c := client(t, Options{Resolver: dnstest.Resolver(func(string) []netip.Addr { return addrs })})
 		_, err := c.Do(t.Context(), Call{URL: "http://db.inner.example.:5432/"})
 		_, dialled := c.Dial(t.Context(), "db.inner.example.:5432")
 		check := CheckError(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rounds-dev/rounds/poller"
+	"github.com/rounds-dev/rounds/testing/dnstest"
 )
 
 // gateway is an HTTP proxy that leads all requests to one server, whatever host they ask for.
@@ -143,7 +144,7 @@ func TestWhatIsLeftOutOfTheProxyIsJudged(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {})
 	port := mustParse(t, server).Port()
 	g := newGateway(t, server)
-	resolve := resolver(t, func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	resolve := dnstest.Resolver(func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
 	c := proxiedClient(t, Options{Proxy: g.url, NoProxy: "inner.example, 10.0.0.0/8", Resolver: resolve})
 	for _, url := range []string{"http://inner.example.:" + port, "http://a.inner.example:" + port, "http://10.0.0.1:" + port, "http://127.0.0.1:" + port, g.url} {
 		if _, err := c.Do(t.Context(), Call{URL: url}); !errors.Is(err, ErrRefusedAddress) && !isNoAddress(err) {

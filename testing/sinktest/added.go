@@ -2,7 +2,6 @@ package sinktest
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -12,13 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/poller/delivery"
 	"github.com/rounds-dev/rounds/poller/delivery/sink"
 	"github.com/rounds-dev/rounds/poller/fetch"
 	"github.com/rounds-dev/rounds/poller/secrets"
+	"github.com/rounds-dev/rounds/testing/dnstest"
 )
 
 // Added says how a type is tested whose endpoints may be added while the service runs and have servers.
@@ -198,43 +196,7 @@ func client(t *testing.T, allowed string) *fetch.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := fetch.New(fetch.Options{Networks: networks, Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		go answer(theirs)
-		return ours, nil
-	}}})
+	c := fetch.New(fetch.Options{Networks: networks, Resolver: dnstest.Resolver(func(string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
 	t.Cleanup(c.Close)
 	return c
-}
-
-// answer speaks DNS over a stream: two bytes of length before each message.
-func answer(conn net.Conn) {
-	defer conn.Close()
-	for {
-		var size [2]byte
-		if _, err := conn.Read(size[:]); err != nil {
-			return
-		}
-		packet := make([]byte, binary.BigEndian.Uint16(size[:]))
-		if _, err := conn.Read(packet); err != nil {
-			return
-		}
-		var m dnsmessage.Message
-		if m.Unpack(packet) != nil {
-			return
-		}
-		question := m.Questions[0]
-		m.Response, m.Additionals = true, nil
-		if question.Type == dnsmessage.TypeA {
-			header := dnsmessage.ResourceHeader{Name: question.Name, Type: question.Type, Class: question.Class}
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: netip.AddrFrom4([4]byte{127, 0, 0, 1}).As4()}})
-		}
-		packed, err := m.Pack()
-		if err != nil {
-			return
-		}
-		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(packed))), packed...)); err != nil {
-			return
-		}
-	}
 }
