@@ -82,6 +82,28 @@ func refusedWith(err error) (status int, text string) {
 	return refused.Status, refused.Error()
 }
 
+// finder returns a function that registers an account, with its id as the label of, which then finds a
+// message.
+func finder(t *testing.T, server *redistest.Server) (find func(id string)) {
+	t.Helper()
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, server), circulate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkers, err := NewCheckers(settings.Poller{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := accounts.NewRegistry(ring, checkers)
+	return func(id string) {
+		t.Helper()
+		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Labels: map[string]string{"of": id}, Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		returns(t, ring, id, []circulate.Message{{ID: "of-" + id}})
+	}
+}
+
 // An endpoint is added, tested, changed and removed while two processes deliver, without a restart.
 func TestEndpointsAreAddedWhileItRuns(t *testing.T) {
 	server := redistest.Start(t)
@@ -99,22 +121,7 @@ func TestEndpointsAreAddedWhileItRuns(t *testing.T) {
 	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
 	calls := client.New(base, "")
 	defer calls.Close()
-	ring, err := circulate.Open(t.Context(), redistest.Connect(t, server), circulate.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkers, err := NewCheckers(settings.Poller{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := accounts.NewRegistry(ring, checkers)
-	find := func(id string) {
-		t.Helper()
-		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Labels: map[string]string{"of": id}, Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
-			t.Fatal(err)
-		}
-		returns(t, ring, id, []circulate.Message{{ID: "of-" + id}})
-	}
+	find := finder(t, server)
 
 	find("before") // which an endpoint that begins with the next message does not get
 	receiver := startHook(t)

@@ -8,11 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rounds-dev/rounds/accounts"
-	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
-	"github.com/rounds-dev/rounds/cmd/rounds/settings"
 	"github.com/rounds-dev/rounds/testing/pgtest"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -37,15 +34,7 @@ func TestATableIsAddedWhileItRuns(t *testing.T) {
 	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
 	calls := client.New(base, "")
 	defer calls.Close()
-	ring, err := circulate.Open(t.Context(), redistest.Connect(t, server), circulate.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkers, err := NewCheckers(settings.Poller{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := accounts.NewRegistry(ring, checkers)
+	find := finder(t, server)
 	types, err := calls.WebhookTypes(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -91,13 +80,6 @@ func TestATableIsAddedWhileItRuns(t *testing.T) {
 	tested, err := calls.TestWebhook(t.Context(), "crm")
 	if err != nil || tested.Outcome != "delivered" || tested.Status != 0 {
 		t.Fatalf("test: %+v, %v", tested, err)
-	}
-	find := func(id string) {
-		t.Helper()
-		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
-			t.Fatal(err)
-		}
-		returns(t, ring, id, []circulate.Message{{ID: "of-" + id}})
 	}
 	find("after")
 	db := pgtest.Open(t, database.URL(name))
