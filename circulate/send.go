@@ -41,6 +41,8 @@ const (
 	DefaultWaitingSends = 1000
 	// DefaultAllWaitingSends is how many of all accounts may wait or be under an attempt.
 	DefaultAllWaitingSends = 1_000_000
+	// MaxTrace is the most bytes of a traceparent (https://www.w3.org/TR/trace-context/).
+	MaxTrace = 55
 
 	// withdrawnFor is how long Attempt takes nothing under the name of a step that was
 	// withdrawn. A step that has not reached Redis by then never will.
@@ -52,8 +54,6 @@ const (
 	busyFor = 10 * time.Second
 	// maxWindowToken is the most bytes of a window's token.
 	maxWindowToken = 8 << 10
-	// maxTrace is the most bytes of a traceparent.
-	maxTrace = 55
 	// mostSendText is the most bytes of an outcome's text.
 	mostSendText = 512
 )
@@ -317,8 +317,8 @@ func (send *Send) validate() error {
 		return fmt.Errorf("kind %q", send.Kind)
 	case !validPeer(send.Peer):
 		return fmt.Errorf("peer: must be 1 to %d bytes without control characters", MaxPeer)
-	case len(send.Trace) > maxTrace:
-		return fmt.Errorf("trace: has %d bytes, more than %d", len(send.Trace), maxTrace)
+	case len(send.Trace) > MaxTrace:
+		return fmt.Errorf("trace: has %d bytes, more than %d", len(send.Trace), MaxTrace)
 	case len(send.Data) > MaxSendData:
 		return fmt.Errorf("data: has %d bytes, more than %d", len(send.Data), MaxSendData)
 	}

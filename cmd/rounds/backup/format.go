@@ -13,10 +13,10 @@ import (
 
 const (
 	// format is the latest version of the format that this program reads. It writes it if endpoints
-	// were added while the service ran, or messages keep their traces, formatTerms if there are maintenance windows or saved views, or
-	// people have said something about concerns, formatFiles if there is a list of files, formatMemory
-	// if any account remembers messages, and otherwise formatForgetful: the earliest versions of the
-	// program that read them know no more.
+	// were added while the service ran, or messages keep their traces, formatTerms if there are
+	// maintenance windows or saved views, or people have said something about concerns, formatFiles if
+	// there is a list of files, formatMemory if any account remembers messages, and otherwise
+	// formatForgetful: the earliest versions of the program that read them know no more.
 	format          = 6
 	formatTerms     = 5
 	formatFiles     = 4
@@ -153,9 +153,6 @@ type messageLine struct {
 	Event   bool            `json:"event,omitempty"`
 	Trace   string          `json:"trace,omitempty"` // a traceparent; format 6 added it
 }
-
-// maxTrace is the most bytes of a traceparent.
-const maxTrace = 55
 
 type deadLine struct {
 	Fields []text `json:"fields"`
@@ -314,8 +311,8 @@ func (l *messageLine) found() (circulate.Found, circulate.StreamID, error) {
 	if err != nil || at == (circulate.StreamID{}) {
 		return circulate.Found{}, at, fmt.Errorf("message: at: %q is not a position", l.At)
 	}
-	if len(l.Trace) > maxTrace {
-		return circulate.Found{}, at, fmt.Errorf("message: trace: has %d bytes, more than %d", len(l.Trace), maxTrace)
+	if len(l.Trace) > circulate.MaxTrace {
+		return circulate.Found{}, at, fmt.Errorf("message: trace: has %d bytes, more than %d", len(l.Trace), circulate.MaxTrace)
 	}
 	f := circulate.Found{Position: l.At, Account: l.Account, Kind: l.Kind, Only: l.Only, First: l.First, Event: l.Event, Trace: l.Trace}
 	f.Message = circulate.Message{ID: l.ID, Type: l.Type, Time: l.Time, Data: l.Data}
