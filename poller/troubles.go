@@ -74,11 +74,11 @@ func newTroubles(ring *circulate.Ring, idle time.Duration, log *slog.Logger, m *
 	}
 }
 
-// sharer is who makes a call: an account by its check, or a send.
+// sharer makes a call: an account by its check, or a send.
 type sharer interface {
-	// shared returns the name of what it shares with others, such as a host, or empty for nothing.
+	// shared returns the name of what it shares with others, such as a host; empty: it shares nothing.
 	shared() string
-	// leaves returns the name of the way by which its calls go, or empty for none.
+	// leaves returns the name of the way by which its calls go; empty: by none that has a name.
 	leaves() string
 }
 

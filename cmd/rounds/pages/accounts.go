@@ -91,7 +91,7 @@ type accountsList struct {
 	Empty    bool        // there is no account at all
 	Jobs     []*shownJob // changes of many accounts that are under way
 	Export   string      // the address of the selected accounts' records
-	OPML     string      // that of the feeds among them; empty: the kinds that are selected have none
+	OPML     string      // the address of the feeds among them; empty: none of the selected kinds has feeds
 	Others   bool        // accounts of other kinds may be selected too, which OPML leaves out
 	Trail    string      // the address of what happened to an account that may be gone; empty: none
 	Views    *savedViews

@@ -68,7 +68,8 @@ func (c *config) connect(ctx context.Context) (*connection, error) {
 		}
 	}
 	if made.conn, err = all.Connect(); broker.Refused(err) {
-		// The error is the last one's, perhaps of a server that another has named. That of the endpoint's own tells more.
+		// The error is that of the last server, perhaps one that another server has named. An error of the endpoint's
+		// own servers tells more.
 		all.IgnoreDiscoveredServers = true
 		made.conn, err = all.Connect()
 	}

@@ -148,7 +148,7 @@ func (s *Servers) Hosts() []string { return s.Addresses }
 // Uses returns the secrets of the fields that Read and Secret have read, for sink.Place.
 func (s *Servers) Uses() []sink.Use { return s.uses }
 
-// Dial connects to a server, or to what a server has named, within DialWithin.
+// Dial connects to a server, or to one that a server has named, within DialWithin.
 func (s *Servers) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialWithin)
 	defer cancel()
