@@ -140,11 +140,7 @@ func (t Type) Fields() []strict.Field {
 				{Value: mechanismPlain, Label: strict.Words{EN: mechanismPlain, ZH: mechanismPlain}},
 			},
 		},
-		strict.Field{
-			Name: "user", Type: strict.TextType, Example: "rounds",
-			Label: strict.Words{EN: "User", ZH: "用户"},
-			Help:  strict.Words{EN: "Who signs in.", ZH: "登录的用户。"},
-		},
-		broker.SecretField("password", "KAFKA", strict.Words{EN: "Password", ZH: "密码"}, strict.Words{EN: "The user's.", ZH: "该用户的密码。"}),
+		broker.UserField(false, strict.Words{EN: "Who signs in.", ZH: "登录的用户。"}),
+		broker.PasswordField("KAFKA"),
 	)
 }

@@ -108,12 +108,8 @@ func (t Type) Fields() []strict.Field {
 			Label: strict.Words{EN: "Subject", ZH: "主题"},
 			Help:  strict.Words{EN: "One that the stream takes.", ZH: "该流接收的主题。"},
 		},
-		strict.Field{
-			Name: "user", Type: strict.TextType, Example: "rounds",
-			Label: strict.Words{EN: "User", ZH: "用户"},
-			Help:  strict.Words{EN: "Who signs in with a password.", ZH: "以密码登录的用户。"},
-		},
-		broker.SecretField("password", "NATS", strict.Words{EN: "Password", ZH: "密码"}, strict.Words{EN: "The user's.", ZH: "该用户的密码。"}),
+		broker.UserField(false, strict.Words{EN: "Who signs in with a password.", ZH: "以密码登录的用户。"}),
+		broker.PasswordField("NATS"),
 		broker.SecretField("token", "NATS_TOKEN", strict.Words{EN: "Token", ZH: "令牌"}, strict.Words{EN: "In place of a user.", ZH: "代替用户。"}),
 		broker.SecretField("credentials", "NATS_CREDS", strict.Words{EN: "Credentials", ZH: "凭证"}, strict.Words{EN: "In place of a user: a JWT and a seed, as a file that nsc makes.", ZH: "代替用户：JWT 和种子，与 nsc 生成的文件相同。"}),
 	)

@@ -139,12 +139,8 @@ func (t Type) Fields() []strict.Field {
 			Label: strict.Words{EN: "Database", ZH: "数据库"},
 			Help:  strict.Words{EN: "The name of the database.", ZH: "数据库的名称。"},
 		},
-		strict.Field{
-			Name: "user", Type: strict.TextType, Required: true, Example: "rounds",
-			Label: strict.Words{EN: "User", ZH: "用户"},
-			Help:  strict.Words{EN: "Who signs in, and may create the table or use it.", ZH: "登录的用户，须可创建或使用该表。"},
-		},
-		broker.SecretField("password", "CRM_DB", strict.Words{EN: "Password", ZH: "密码"}, strict.Words{EN: "The user's.", ZH: "该用户的密码。"}),
+		broker.UserField(true, strict.Words{EN: "Who signs in, and may create the table or use it.", ZH: "登录的用户，须可创建或使用该表。"}),
+		broker.PasswordField("CRM_DB"),
 		strict.Field{
 			Name: "table", Type: strict.TextType, Default: defaultTable, Example: defaultTable,
 			Label: strict.Words{EN: "Table", ZH: "表"},

@@ -33,3 +33,13 @@ func SecretField(name, example string, label, help strict.Words) strict.Field {
 		EN: help.EN + " The name of a secret of the service, without service., bound to the servers.", ZH: help.ZH + "填写服务自身密钥的名称（不带 service.），该密钥须绑定到这些服务器。",
 	}}
 }
+
+// UserField returns the field of the user that signs in.
+func UserField(required bool, help strict.Words) strict.Field {
+	return strict.Field{Name: "user", Type: strict.TextType, Required: required, Example: "rounds", Label: strict.Words{EN: "User", ZH: "用户"}, Help: help}
+}
+
+// PasswordField returns the field of that user's password.
+func PasswordField(example string) strict.Field {
+	return SecretField("password", example, strict.Words{EN: "Password", ZH: "密码"}, strict.Words{EN: "The user's.", ZH: "该用户的密码。"})
+}
