@@ -94,9 +94,10 @@ func common(status *imap.Error, step string) *poller.CheckError {
 }
 
 // reason returns the status that says why a command was refused: a BYE before a refusal without a
-// code, which may only repeat that the server is going away, or a BYE that names a limit.
+// code, which may only repeat that the server is going away, or a BYE that names a limit. A BYE after
+// the refusal is no reason for it: Microsoft closes the connection after each BAD.
 func (s *session) reason(status, bye *imap.Error) *imap.Error {
-	if bye == nil || status == bye || status.Type != imap.StatusResponseTypeNo && status.Type != imap.StatusResponseTypeBad {
+	if bye == nil || !s.conn.followed.Load() || status == bye || status.Type != imap.StatusResponseTypeNo && status.Type != imap.StatusResponseTypeBad {
 		return status
 	}
 	if _, limited := limitOf(bye); limited || knownCode(status.Code) == "" {

@@ -63,7 +63,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 		}
 		g.ended = err
 		for _, b := range p[:n] {
-			leaving := g.grammar.bye
+			leaving, answering := g.grammar.bye, g.grammar.answer
 			if !g.grammar.accept(b) {
 				g.below.unusable.Store(true)
 				return 0, net.ErrClosed
@@ -78,6 +78,9 @@ func (g *guarded) Read(p []byte) (int, error) {
 			if leaving && !g.grammar.bye {
 				_, status := statusOf("* BYE " + strings.TrimSpace(string(g.bye)))
 				g.below.goodbye.Store(&status)
+			}
+			if answering && !g.grammar.answer && g.below.goodbye.Load() != nil {
+				g.below.followed.Store(true)
 			}
 		}
 		// TLS can end while the connection below it stays open.
@@ -194,6 +197,7 @@ type grammar struct {
 	word    []byte // the first bytes of that code
 	caps    bool   // within a list of capabilities
 	bye     bool   // in the text of an untagged BYE
+	answer  bool   // in the text that completes a command
 }
 
 // capability begins a list of capabilities, which must have no list in it: at a parenthesis in
@@ -279,6 +283,7 @@ func (g *grammar) begin(b byte) bool {
 	switch strings.ToUpper(words[len(words)-1]) {
 	case "OK", "NO", "BAD", "BYE", "PREAUTH":
 		g.state, g.fresh = inText, true
+		g.answer = words[0] != "*"
 		g.bye = words[0] == "*" && strings.EqualFold(words[len(words)-1], "BYE")
 	default:
 		g.state, g.caps = inTokens, strings.EqualFold(words[len(words)-1], capability)

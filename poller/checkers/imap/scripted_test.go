@@ -133,6 +133,8 @@ func TestAnswers(t *testing.T) {
 		"too many, and the wrong code":  {good("LOGIN", "* BYE too many connections\r\n{tag} NO [AUTHENTICATIONFAILED] bye\r\n"), "rate_limited bye"},
 		"too many, and away":            {good("LOGIN", "* BYE [LIMIT] no\r\n{end}"), "rate_limited limit"},
 		"goodbye at login":              {good("LOGIN", "* BYE shutting down\r\n{tag} NO bye\r\n"), "transient bye"},
+		"goodbye after the refusal":     {good("LOGIN", "{tag} NO wrong\r\n* BYE enough\r\n{end}"), "auth imap_no"},
+		"throttled, and away":           {good("EXAMINE", "{tag} BAD Request is throttled. Suggested Backoff Time: 89117 milliseconds\r\n* BYE Connection closed. 14\r\n{end}"), "rate_limited imap_bad"},
 		"goodbye to a wrong password":   {good("LOGIN", "* bye enough\r\n{tag} NO [AUTHENTICATIONFAILED] wrong\r\n"), "auth authenticationfailed"},
 		"goodbye in a mail":             {good("FETCH", strings.Replace(mailAt(4), "{14}\r\nSubject: x\r\n\r\n", "{27}\r\n\r\n* BYE [LIMIT] no\r\nHello\r\n", 1)+"{tag} NO gone\r\n"), "transient imap_no"},
 		"goodbye and away":              {map[string]string{}, "transient reset"},

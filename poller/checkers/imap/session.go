@@ -241,6 +241,7 @@ type metered struct {
 	broken   atomic.Pointer[error]      // the error of the first failed read or write
 	unusable atomic.Bool                // see grammar
 	goodbye  atomic.Pointer[imap.Error] // the last untagged BYE
+	followed atomic.Bool                // an answer to a command came after it
 	parking  atomic.Bool                // this side ends reads by deadlines, which are no errors
 
 	mu    sync.Mutex

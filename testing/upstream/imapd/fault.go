@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapserver"
@@ -189,7 +188,7 @@ func (s *session) turn(n int) {
 func (s *session) Select(name string, o *imap.SelectOptions) (*imap.SelectData, error) {
 	if f := s.fault("select"); f.Select != nil {
 		if f.Bye != "" {
-			time.AfterFunc(time.Millisecond, func() { s.bye(f.Bye) })
+			s.conn.NetConn().(*talk).after(func() { s.bye(f.Bye) })
 		}
 		return nil, f.Select
 	}

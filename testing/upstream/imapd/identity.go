@@ -32,6 +32,8 @@ type talk struct {
 
 	mu sync.Mutex
 	id string // what the client sent; empty: nothing yet
+
+	next func() // is called once the next answer is written
 }
 
 // Read returns the next command, or a part of it.
@@ -67,8 +69,15 @@ func (t *talk) Write(p []byte) (int, error) {
 	if _, err := t.Conn.Write(bytes.Replace(p, []byte("CAPABILITY IMAP4rev1"), []byte("CAPABILITY "+offered), 1)); err != nil {
 		return 0, err
 	}
+	if next := t.next; next != nil {
+		t.next = nil
+		next()
+	}
 	return len(p), nil
 }
+
+// after has a function called once the library has written its answer to the command at hand.
+func (t *talk) after(next func()) { t.next = next }
 
 // sent returns what a client said of itself, and whether it was offered to say that.
 func sent(conn net.Conn) (id string, offered bool) {
