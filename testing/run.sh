@@ -146,9 +146,8 @@ installed() {
 # compiled compiles packages and their tests with the tests' flags, which the linter and the tests need.
 compiled() { go list -export -test -deps "${flags[@]}" "$@" >/dev/null; }
 
-# linted runs the linter over folders, with what tests have compiled, and gives way to them. The tag is no
-# file's: tests of the night would be compiled for it alone, and testing/nightly.sh has them looked at.
-linted() { GOGC=400 GOFLAGS="${GOFLAGS:-} ${flags[*]}" nice "$work/golangci-lint" run --build-tags day "$@"; }
+# linted runs the linter over folders, with what tests have compiled, and gives way to them.
+linted() { GOGC=400 GOFLAGS="${GOFLAGS:-} ${flags[*]}" nice "$work/golangci-lint" run "$@"; }
 
 # tested runs "go test" and keeps what it prints. Garbage is collected a quarter as often:
 # with the race detector that is a fifth of the processor's time. The linter vets.
