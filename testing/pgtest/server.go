@@ -32,6 +32,7 @@ type Server struct {
 	user     *syscall.Credential
 	password string
 	args     []string
+	files    map[string]string // in the cluster, by name
 	cmd      *exec.Cmd
 	exited   chan struct{}
 	log      *bytes.Buffer // of the process that runs now; read only after it has ended
@@ -47,6 +48,15 @@ func WithSettings(settings ...string) Option {
 		for _, setting := range settings {
 			s.args = append(s.args, "-c", setting)
 		}
+	}
+}
+
+// WithTLS makes the server speak TLS with a certificate and its key in PEM. An authority, also in PEM, signs
+// the certificates of its clients. The rules are those of pg_hba.conf.
+func WithTLS(pair, authority string, rules ...string) Option {
+	return func(s *Server) {
+		s.files = map[string]string{"server.pem": pair, "clients.pem": authority, "pg_hba.conf": strings.Join(rules, "\n") + "\n"}
+		WithSettings("ssl=on", "ssl_cert_file=server.pem", "ssl_key_file=server.pem", "ssl_ca_file=clients.pem")(s)
 	}
 }
 
@@ -111,6 +121,17 @@ func (s *Server) initialize() error {
 		"-A", "scram-sha-256", "--pwfile", secret, "--no-sync")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	for name, text := range s.files {
+		path := filepath.Join(s.data(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+		if s.user != nil {
+			if err := os.Chown(path, int(s.user.Uid), int(s.user.Gid)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

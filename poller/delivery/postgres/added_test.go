@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -26,6 +25,29 @@ func TestAdded(t *testing.T) {
 		},
 		List: "servers", Fields: `,"database":"d","user":"u","password":{"secret":"S"}`,
 	}.Run(t)
+}
+
+// added returns an endpoint of servers on this machine that was added while the service runs.
+func added(t *testing.T, fields string, values map[string]string) *config {
+	t.Helper()
+	allowed, err := fetch.ParseNetworks("127.0.0.1,localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := fetch.New(fetch.Options{Networks: allowed})
+	t.Cleanup(client.Close)
+	source := secrets.Source{Lookup: func(name string) (string, bool) {
+		if strings.HasPrefix(name, secrets.ServiceBindingEnvPrefix) {
+			return "hosts=127.0.0.1,localhost", true
+		}
+		value, ok := values[strings.TrimPrefix(name, secrets.ServiceEnvPrefix)]
+		return value, ok
+	}}
+	e, err := sink.Types{Type{Namespace: sinktest.Namespace, Secrets: source, Network: client}}.ReadAdded([]byte(`{"name":"crm","type":"postgres",`+fields+`}`), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.Config.(*config)
 }
 
 // database is a server that begins TLS if it has a config, and then refuses every user. It notes what a
@@ -145,25 +167,8 @@ func TestAnAddedEndpointTakesNothingFromTheProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			said := ""
 			address := database(t, one.secured, &said)
-			allowed, err := fetch.ParseNetworks(address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			client := fetch.New(fetch.Options{Networks: allowed})
-			defer client.Close()
-			source := secrets.Source{Lookup: func(name string) (string, bool) {
-				if strings.HasPrefix(name, secrets.ServiceBindingEnvPrefix) {
-					return "hosts=127.0.0.1", true
-				}
-				value, ok := map[string]string{"CA": one.ca, "OWN": ours}[strings.TrimPrefix(name, secrets.ServiceEnvPrefix)]
-				return value, ok
-			}}
-			e, err := sink.Types{Type{Namespace: sinktest.Namespace, Secrets: source, Network: client}}.ReadAdded(
-				fmt.Appendf(nil, `{"name":"crm","type":"postgres","servers":[%q],"database":"d","user":"u"%s}`, address, one.fields), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Config.(sink.Tester).Try(t.Context()); err == nil || !strings.Contains(err.Error(), one.want) {
+			e := added(t, `"servers":["`+address+`"],"database":"d","user":"u"`+one.fields, map[string]string{"CA": one.ca, "OWN": ours})
+			if err := e.Try(t.Context()); err == nil || !strings.Contains(err.Error(), one.want) {
 				t.Errorf("got %v, want %s", err, one.want)
 			}
 			if strings.HasPrefix(one.want, "28P01") && (strings.Contains(said, "hunter2") || !strings.Contains(said, "user\x00u\x00") || !strings.Contains(said, "database\x00d\x00")) {

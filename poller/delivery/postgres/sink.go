@@ -261,8 +261,10 @@ const noTLS = "server refused TLS connection"
 // https://www.postgresql.org/docs/current/errcodes-appendix.html.
 func conditions(code string) string {
 	switch code {
-	case "28P01", "28000":
+	case "28P01":
 		return "the user or the password is wrong"
+	case "28000":
+		return "the server admits no such user in this way: see user, tls and client_certificate, and the server's pg_hba.conf"
 	case "3D000":
 		return "the database does not exist"
 	case "42501":

@@ -156,8 +156,10 @@ func (p *place) Stored(t testing.TB) (all []sinktest.Stored) {
 
 // No message is stored twice, wherever a process dies.
 func TestSuite(t *testing.T) {
-	server := pgtest.Start(t)
-	url, tables := server.URL(server.NewDatabase(t)), 0
+	pair, authority := sinktest.Certificate(t)
+	server := pgtest.Start(t, pgtest.WithTLS(pair, authority, rules...))
+	database, tables := server.NewDatabase(t), 0
+	url := server.URL(database)
 	newPlace := func() *place {
 		tables++
 		return &place{url: url, table: fmt.Sprint("messages_", tables)}
@@ -194,6 +196,7 @@ func TestSuite(t *testing.T) {
 			t.Errorf("stored are %v", got)
 		}
 	})
+	t.Run("TLS", func(t *testing.T) { testTLS(t, server, database, pair, authority) })
 	t.Run("wrong password", func(t *testing.T) {
 		p := newPlace()
 		for at, want := range map[string]string{

@@ -284,6 +284,7 @@ func Refused(err error) bool { return errors.Is(err, fetch.ErrRefusedAddress) }
 func Reason(err error) error {
 	var plain Plain
 	var refused *fetch.Error
+	var named x509.HostnameError
 	var verifying *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var name *net.DNSError
@@ -293,6 +294,8 @@ func Reason(err error) error {
 		return plain
 	case errors.As(err, &refused):
 		return Plain(refused.Error()) // which names no address but one that was dialled and refused
+	case errors.As(err, &named):
+		return Plain("the server's certificate is for another name than the one by which it is reached: see servers or brokers")
 	case errors.As(err, &verifying):
 		return Plain("the server's certificate is not trusted: see ca_certificate")
 	case errors.As(err, &record):
@@ -305,7 +308,7 @@ func Reason(err error) error {
 			cure = ": see client_certificate"
 		}
 		return Plain("the server refused TLS: " + strings.TrimPrefix(text, "tls: ") + cure)
-	case errors.As(err, &operation):
+	case errors.As(err, &operation) && operation.Op == "dial":
 		return Plain("the servers cannot be reached")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return Plain("the servers did not answer in time")
