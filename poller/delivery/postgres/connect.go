@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"net"
 	"strconv"
 	"sync/atomic"
@@ -103,6 +104,19 @@ func (c *config) prepare(ctx context.Context, to *pgx.ConnConfig) error {
 
 // errReadOnly is the reason to try the next of several servers.
 const errReadOnly = broker.Plain("postgres: none of the servers takes writes")
+
+// otherThanReadOnly returns why one of several servers cannot be used if others take no writes, or nil.
+func otherThanReadOnly(err error) error {
+	var each interface{ Unwrap() []error }
+	if errors.Is(err, errReadOnly) && errors.As(err, &each) {
+		for _, one := range each.Unwrap() {
+			if !errors.Is(one, errReadOnly) {
+				return one
+			}
+		}
+	}
+	return nil
+}
 
 // writable refuses a server that takes no writes.
 func writable(ctx context.Context, conn *pgconn.PgConn) error {

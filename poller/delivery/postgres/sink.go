@@ -41,8 +41,11 @@ func (c *config) Try(ctx context.Context) error {
 	return nil
 }
 
-// undefinedTable is an SQLSTATE.
-const undefinedTable = "42P01"
+// SQLSTATEs.
+const (
+	undefinedTable = "42P01"
+	readOnly       = "25006"
+)
 
 // Sink writes messages into a table. It is safe for concurrent use.
 type Sink struct {
@@ -215,6 +218,7 @@ func text(of string) string {
 
 // harmless returns an error without what a driver says of the connection.
 func (s *Sink) harmless(err error) error {
+	s.leave(err)
 	var later *delivery.Later
 	var dead *delivery.Dead
 	switch {
@@ -232,8 +236,20 @@ func (s *Sink) later(err error) error {
 	return &delivery.Later{After: wait, Target: s.name, Err: reason(err)}
 }
 
+// leave closes the idle connections to a server that takes no writes any more. The next ones are to one
+// that does.
+func (s *Sink) leave(err error) {
+	if stateOf(err) == readOnly {
+		s.db.SetMaxIdleConns(0)
+		s.db.SetMaxIdleConns(connections)
+	}
+}
+
 // reason returns what went wrong without the address, the user and the values of the statement.
 func reason(err error) error {
+	if of := otherThanReadOnly(err); of != nil {
+		return errors.New("postgres: one of the servers takes no writes, and another fails: " + strings.TrimPrefix(reason(of).Error(), "postgres: "))
+	}
 	var known broker.Plain
 	if errors.As(err, &known) {
 		return known
@@ -265,6 +281,8 @@ func conditions(code string) string {
 		return "the user or the password is wrong"
 	case "28000":
 		return "the server admits no such user in this way: see user, tls and client_certificate, and the server's pg_hba.conf"
+	case readOnly:
+		return "the server takes no writes"
 	case "3D000":
 		return "the database does not exist"
 	case "42501":

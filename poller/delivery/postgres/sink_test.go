@@ -197,6 +197,7 @@ func TestSuite(t *testing.T) {
 		}
 	})
 	t.Run("TLS", func(t *testing.T) { testTLS(t, server, database, pair, authority) })
+	t.Run("several servers", func(t *testing.T) { testSeveralServers(t, server) })
 	t.Run("wrong password", func(t *testing.T) {
 		p := newPlace()
 		for at, want := range map[string]string{
