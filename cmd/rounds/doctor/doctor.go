@@ -153,6 +153,7 @@ type knowledge struct {
 	// list returns some accounts; nil: they cannot be read.
 	list   func(ctx context.Context) ([]accounts.View, error)
 	source secretSource
+	ring   *circulate.Ring // nil: it cannot be asked, or Redis is inside another process
 	close  func()
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/concern"
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/cmd/rounds/service"
@@ -53,6 +54,31 @@ func (r *Report) says(t *testing.T, status Status, part, text string) {
 		var b bytes.Buffer
 		_ = r.Write(&b, strings.Clone)
 		t.Errorf("no line is %s, %s: %q in\n%s", status, part, text, b.String())
+	}
+}
+
+// count returns how many lines are of a part.
+func (r *Report) count(part string) (n int) {
+	for _, c := range r.Checks {
+		if c.Part == part {
+			n++
+		}
+	}
+	return n
+}
+
+// add stores endpoints with their fields.
+func add(t *testing.T, process *redistest.Server, endpoints map[string]string) {
+	t.Helper()
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, process), circulate.Options{Shards: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, fields := range endpoints {
+		e := endpoint.Endpoint{Name: name, Fields: json.RawMessage(`{"name":"` + name + `",` + fields + `}`)}
+		if _, err := endpoint.Of(ring).Put(t.Context(), e, endpoint.Absent); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -132,6 +158,20 @@ func TestExamineRedis(t *testing.T) {
 	r.says(t, warning, "endpoints", "nats jets: the servers cannot be reached")
 	r.says(t, warning, "endpoints", "postgres db: the servers cannot be reached")
 	r.says(t, warning, "endpoints", "postgres old: secret OLD: ")
+
+	// So are endpoints that were added, as the delivery reads them: a declared one of the name counts alone.
+	add(t, process, map[string]string{
+		"bus": `"type":"kafka","brokers":["` + open + `"],"topic":"t"`, "more": `"type":"kafka","brokers":["127.0.0.1:1"],"topic":"t"`,
+		"bound": `"type":"nats","servers":["` + open + `"],"stream":"S","subject":"a","token":{"secret":"DB"}`, "newer": `"type":"pigeon"`, "hook": `"url":"https://crm.example.com/","secrets":[{"secret":"CRM"}]`,
+	})
+	r = examined(t, with)
+	r.says(t, warning, "endpoints", "kafka bus: the servers cannot be reached; its messages wait")
+	r.says(t, warning, "endpoints", "kafka more: brokers[0]: must not be a private address; add 127.0.0.1:1 to ROUNDS_ALLOW_NETWORKS of rounds serve; its messages wait")
+	r.says(t, warning, "endpoints", "nats bound: secret DB: refused: it is bound to no hosts")
+	r.says(t, warning, "endpoints", "pigeon newer: type: must be one of kafka, nats, postgres, webhook; its messages wait")
+	if n := r.count("endpoints"); n != 7 {
+		t.Errorf("%d endpoints were tried, want 7", n)
+	}
 	b.Reset()
 	if err := r.Write(&b, strings.Clone); err != nil || strings.Contains(b.String(), "hunter2") {
 		t.Errorf("%v, a secret is in\n%s", err, b.String())

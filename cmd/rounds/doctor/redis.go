@@ -44,6 +44,7 @@ func (d *doctor) throughRedis(ctx context.Context) knowledge {
 	if ring == nil {
 		return known
 	}
+	known.ring = ring
 	checkers, err := service.NewCheckers(d.Settings.Poller, d.Service)
 	if err != nil {
 		d.fault("settings", err.Error(), "")

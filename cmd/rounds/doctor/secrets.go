@@ -134,16 +134,25 @@ func (d *doctor) endpoints(ctx context.Context, known knowledge) {
 	if !found || !d.Settings.API.Roles.Has(settings.RoleDelivery) {
 		return // another process delivers
 	}
-	trials, err := service.TryEndpoints(ctx, d.Settings, d.Service, source)
+	added, err := service.AddedEndpoints(ctx, known.ring)
+	if err != nil {
+		d.fault(part, "those that were added cannot be read: "+err.Error(), "")
+	}
+	trials, err := service.TryEndpoints(ctx, d.Settings, d.Service, source, added)
 	if err != nil {
 		return // a fault of the settings, which are listed
 	}
 	for _, t := range trials {
-		if t.Err != nil {
-			d.warn(part, t.Type+" "+t.Endpoint+": "+strings.TrimPrefix(t.Err.Error(), t.Type+": ")+"; its messages wait", "see whether what "+t.Endpoint+" names in ROUNDS_WEBHOOKS_FILE is up, and whether its secrets are those of the processes that deliver")
+		if t.Err == nil {
+			d.ok(part, t.Type+" "+t.Endpoint+" was reached, and has what the endpoint needs")
 			continue
 		}
-		d.ok(part, t.Type+" "+t.Endpoint+" was reached, and has what the endpoint needs")
+		do := "see whether what " + t.Endpoint + " names in ROUNDS_WEBHOOKS_FILE is up, and whether its secrets are those of the processes that deliver"
+		if t.Added {
+			do = "see with rounds webhooks show " + t.Endpoint + " whether what it names is up and may be reached, and whether its secrets are bound to it"
+		}
+		text := strings.ReplaceAll(strings.TrimPrefix(t.Err.Error(), t.Type+": "), "\n", "; ")
+		d.warn(part, t.Type+" "+t.Endpoint+": "+text+"; its messages wait", do)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/rounds-dev/rounds/accounts/endpoint"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/settings"
@@ -56,21 +57,53 @@ func Webhooks(s settings.Settings, o Options) ([]string, error) {
 type Trial struct {
 	Endpoint string
 	Type     string
+	Added    bool  // while the service runs
 	Err      error // nil: it was reached and has what must be there
 }
 
-// TryEndpoints tries the endpoints that the settings name and that can be tried without changing
-// anything, all at once: databases and brokers. source has the secrets of the processes that deliver.
-func TryEndpoints(ctx context.Context, s settings.Settings, o Options, source secrets.Source) ([]*Trial, error) {
-	endpoints, err := lookAtEndpoints(s, o.withDefaults(), source.Service())
+// AddedEndpoints returns the endpoints that were added while the service runs. A nil ring has none.
+func AddedEndpoints(ctx context.Context, ring *circulate.Ring) ([]endpoint.Endpoint, error) {
+	if ring == nil {
+		return nil, nil
+	}
+	return endpoint.Of(ring).All(ctx)
+}
+
+// TryEndpoints tries the endpoints that the settings name, and those that were added, which can be tried
+// without changing anything, all at once: databases and brokers. source has the secrets of the processes
+// that deliver. Of an added endpoint that cannot be read, whatever its type, the trial says so.
+func TryEndpoints(ctx context.Context, s settings.Settings, o Options, source secrets.Source, added []endpoint.Endpoint) ([]*Trial, error) {
+	o = o.withDefaults()
+	client := newWebhookClient(s.Poller, o, nil)
+	defer client.Close()
+	types, err := typesToLook(s, o, source.Service(), client)
+	if err != nil {
+		return nil, err
+	}
+	endpoints, err := readEndpoints(s.Delivery.WebhooksFile, types)
 	if err != nil {
 		return nil, err
 	}
 	var trials []*Trial
+	declared := make(map[string]bool)
+	for i := range endpoints {
+		declared[endpoints[i].Name] = true
+	}
+	for i := range added {
+		if declared[added[i].Name] { // which counts
+			continue
+		}
+		e, err := readStored(types.Addable(), &added[i])
+		if err != nil {
+			trials = append(trials, &Trial{Endpoint: added[i].Name, Type: e.Type, Added: true, Err: err})
+			continue
+		}
+		endpoints = append(endpoints, e)
+	}
 	var tries sync.WaitGroup
 	for _, e := range endpoints {
 		if t, ok := e.Config.(sink.Tester); ok {
-			trial := &Trial{Endpoint: e.Name, Type: e.Type}
+			trial := &Trial{Endpoint: e.Name, Type: e.Type, Added: e.Added()}
 			trials = append(trials, trial)
 			tries.Go(func() { trial.Err = t.Try(ctx) })
 		}

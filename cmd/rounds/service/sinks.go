@@ -120,14 +120,19 @@ func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namesp
 func lookAtEndpoints(s settings.Settings, o Options, source secrets.Source) ([]sink.Endpoint, error) {
 	client := newWebhookClient(s.Poller, o, nil)
 	defer client.Close()
+	types, err := typesToLook(s, o, source, client)
+	if err != nil {
+		return nil, err
+	}
+	return readEndpoints(s.Delivery.WebhooksFile, types)
+}
+
+// typesToLook returns all types of endpoints, for who delivers nothing.
+func typesToLook(s settings.Settings, o Options, source secrets.Source, client *fetch.Client) (sink.Types, error) {
 	tools := Tools{Client: client, Secrets: source, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: s.Redis.Namespace}
 	own, err := ownSinks(o, tools)
 	if err != nil {
 		return nil, err
 	}
-	types, err := newSinks(s, client, webhook.Options{Secrets: source}, own)
-	if err != nil {
-		return nil, err
-	}
-	return readEndpoints(s.Delivery.WebhooksFile, types)
+	return newSinks(s, client, webhook.Options{Secrets: source}, own)
 }

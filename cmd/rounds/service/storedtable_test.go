@@ -8,12 +8,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/cmd/rounds/client"
 	"github.com/rounds-dev/rounds/testing/pgtest"
 	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
+
+// tryStored tries the stored endpoints, as the doctor does with the settings of the processes that deliver.
+func tryStored(t *testing.T, server *redistest.Server, variables map[string]string, want string) {
+	t.Helper()
+	ring, err := circulate.Open(t.Context(), redistest.Connect(t, server), circulate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := readWith(variables, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Lookup: lookupIn(variables)}
+	source, err := Secrets(s, o, ring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, err := AddedEndpoints(t.Context(), ring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := TryEndpoints(t.Context(), s, o, source, added)
+	if err != nil || len(trials) != 1 {
+		t.Fatalf("%d trials, %v", len(trials), err)
+	}
+	if got := fmt.Sprint(trials[0].Type, " ", trials[0].Endpoint, ": ", trials[0].Err); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
 
 // A table of a real PostgreSQL is added over the API, tested, gets messages, and is removed.
 func TestATableIsAddedWhileItRuns(t *testing.T) {
@@ -26,10 +56,11 @@ func TestATableIsAddedWhileItRuns(t *testing.T) {
 	}
 	password, _ := at.User.Password()
 	_, private := newSealKey(t)
-	p := start(t, map[string]string{
+	variables := map[string]string{
 		"ROUNDS_REDIS_URL": server.URL(), "ROUNDS_ROLES": "api,delivery", "ROUNDS_API_ADDR": "127.0.0.1:0", "ROUNDS_ALLOW_NETWORKS": database.Addr(),
 		"ROUNDS_SECRETS_KEY_FILE": writeFile(t, private+"\n"),
-	})
+	}
+	p := start(t, variables)
 	base := p.base(t, "api")
 	processes.AwaitStatus(t, base+"/readyz", http.StatusOK)
 	calls := client.New(base, "")
@@ -81,6 +112,7 @@ func TestATableIsAddedWhileItRuns(t *testing.T) {
 	if err != nil || tested.Outcome != "delivered" || tested.Status != 0 {
 		t.Fatalf("test: %+v, %v", tested, err)
 	}
+	tryStored(t, server, variables, "postgres crm: <nil>")
 	find("after")
 	db := pgtest.Open(t, database.URL(name))
 	rows := func() string {
