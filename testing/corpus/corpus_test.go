@@ -136,6 +136,7 @@ func newWorld(t *testing.T, w *faketime.World) *world {
 				return scan.Told{Status: "wait"}, nil
 			},
 		},
+		EndpointTypes: []api.EndpointType{{Kind: strict.Kind{Name: "webhook"}, Keyed: true, Default: true}},
 		JudgeEndpoint: func(fields []byte) (api.JudgedEndpoint, error) {
 			if !bytes.Contains(fields, []byte("192.0.2.1/hook")) {
 				return api.JudgedEndpoint{}, accounts.Faults{{Field: "url", Reason: "must be another"}}

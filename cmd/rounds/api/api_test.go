@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/rounds-dev/rounds/accounts"
+	"github.com/rounds-dev/rounds/accounts/strict"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/connect"
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
@@ -88,6 +89,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	o := Options{
 		Ring: f.ring, Registry: accounts.NewRegistry(f.ring, testKinds{}),
 		Log: slog.New(slog.NewTextHandler(f.logs, nil)), PollInterval: time.Millisecond,
+		EndpointTypes: []EndpointType{{Kind: strict.Kind{Name: "webhook"}, Keyed: true, Default: true}},
 		JudgeEndpoint: judgeInTests,
 		Metrics:       http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "rounds_up 1\n") }),
 	}

@@ -121,8 +121,8 @@ type Options struct {
 	// they do not.
 	Webhooks func() bool
 
-	// EndpointTypes are the types of endpoints that may be added, with the fields of their forms.
-	EndpointTypes []strict.Kind
+	// EndpointTypes are the types of endpoints that may be added.
+	EndpointTypes []EndpointType
 	// JudgeEndpoint reads the fields of an endpoint that somebody adds. Its error is accounts.Faults,
 	// which quote no value. Nil: none can be added.
 	JudgeEndpoint func(fields []byte) (JudgedEndpoint, error)

@@ -27,13 +27,16 @@ import (
 	"github.com/rounds-dev/rounds/cmd/rounds/trail"
 )
 
-const (
-	// kindWebhook stands in bindings of secrets for webhooks; see poller/secrets.
-	kindWebhook = "webhook"
-	// ownKey begins the name of the secret with the signing key that was made for an endpoint. The
-	// endpoint's name follows.
-	ownKey = "webhook_"
-)
+// ownKey begins the name of the secret with the signing key that was made for an endpoint. The
+// endpoint's name follows.
+const ownKey = "webhook_"
+
+// EndpointType is a type of endpoints that may be added.
+type EndpointType struct {
+	strict.Kind      // its name, and the fields of its form
+	Keyed       bool // its endpoints sign, with keys in the field secrets
+	Default     bool // it is that of an endpoint that names none
+}
 
 // JudgedEndpoint is what an endpoint's own fields mean.
 type JudgedEndpoint struct {
@@ -53,7 +56,7 @@ type WebhookFields struct {
 	Name        string            `json:"name,omitempty" doc:"May only repeat the name."`
 	Type        string            `json:"type,omitempty" default:"webhook" example:"kafka" doc:"Which kind of destination it is: webhook, kafka, nats, postgres, or one of the program's own; GET /v1/webhooks:types has their fields. Types that write files are only declared in the file."`
 	URL         string            `json:"url,omitempty" example:"https://crm.example.com/hook" doc:"Of a webhook: where each message is posted. Addresses that accounts may not reach are refused."`
-	Secrets     []WebhookSecret   `json:"secrets,omitempty" doc:"Of a webhook: the signing keys, as names of the service's own secrets, which are bound to its host. Left out: a key is made, stored sealed, and shown in this reply alone."`
+	Secrets     []WebhookSecret   `json:"secrets,omitempty" doc:"Of a webhook, and of other types that sign: the signing keys, as names of the service's own secrets, which are bound to its hosts. Left out: a key is made, stored sealed, and shown in this reply alone."`
 	Kinds       []string          `json:"kinds,omitempty" doc:"The kinds of accounts whose messages it gets; left out: all."`
 	Types       []string          `json:"types,omitempty" doc:"The types of messages that it gets; left out: all."`
 	Labels      map[string]string `json:"labels,omitempty" doc:"Only messages of accounts that have all of these labels at the time."`
@@ -85,7 +88,7 @@ type WebhookFields struct {
 	Credentials *WebhookSecret `json:"credentials,omitempty" doc:"Of nats, in place of a user: a JWT and a seed, as a file that nsc makes."`
 
 	From   string `json:"from,omitempty" enum:"now,start" default:"now" doc:"Where a new endpoint begins: with the next message, or with the oldest stored one. If its group is still there from before, it goes on where the group is."`
-	NewKey bool   `json:"new_key,omitempty" doc:"Of a webhook without secrets: make another signing key in place of the one that was made for it. Messages are signed with it within a few seconds."`
+	NewKey bool   `json:"new_key,omitempty" doc:"Of an endpoint that signs and has no secrets: make another signing key in place of the one that was made for it. Messages are signed with it within a few seconds."`
 }
 
 // WebhookSecret names a secret.
@@ -96,6 +99,7 @@ type WebhookSecret struct {
 // WebhookType is a type of endpoints that may be added, and what a form for it needs.
 type WebhookType struct {
 	Name   string         `json:"name"`
+	Keyed  bool           `json:"keyed,omitempty" doc:"Its endpoints sign, with the keys in their field secrets. For one without that field a key is made."`
 	Fields []strict.Field `json:"fields,omitempty" doc:"The type's own fields, in the order in which people fill them in; left out if it declares none. Secrets are the service's own."`
 }
 
@@ -139,7 +143,7 @@ func (s *Server) webhookStoreRoutes(api huma.API) {
 	}, func(context.Context, *struct{}) (WebhookTypeList, error) {
 		list := WebhookTypeList{Types: make([]WebhookType, len(s.options.EndpointTypes))}
 		for i, one := range s.options.EndpointTypes {
-			list.Types[i] = WebhookType(one)
+			list.Types[i] = WebhookType{Name: one.Name, Keyed: one.Keyed, Fields: one.Fields}
 		}
 		return list, nil
 	})
@@ -150,7 +154,7 @@ func (s *Server) webhookStoreRoutes(api huma.API) {
 		OperationID: "put-webhook", Method: http.MethodPut, Path: "/v1/webhooks/{name}", Tags: []string{"delivery"},
 		Summary: "Add a webhook endpoint, or change it",
 		Description: "201 if it is new, 200 if one was replaced as a whole. Processes with the role delivery take it within a few seconds. It has no secrets, only names of the service's own secrets that are bound to its hosts; " +
-			"for a webhook without secrets a signing key is made, bound to its host, and shown in this reply alone. 409 if the file of a process declares an endpoint of this name, if there are 500, or if a key must be made and the service has none to seal it with. " +
+			"for a webhook without secrets, or another endpoint that signs, a signing key is made, bound to its hosts, and shown in this reply alone. 409 if the file of a process declares an endpoint of this name, if there are 500, or if a key must be made and the service has none to seal it with. " +
 			"Processes of a version without stored endpoints do not deliver to it.",
 		Errors: []int{400, 401, 409, 412, 413, 422, 503},
 	})
@@ -297,7 +301,7 @@ func (s *Server) readWebhook(name string, body []byte) (askedWebhook, error) {
 	if raw, ok := fields["type"]; ok {
 		_ = json.Unmarshal(raw, &kind) // who judges it says what is wrong
 	}
-	if _, has := fields["secrets"]; !has && (kind == "" || kind == kindWebhook) {
+	if _, has := fields["secrets"]; !has && s.keyed(kind) {
 		a.ownKey = true
 		fields["secrets"], _ = json.Marshal([]WebhookSecret{{ownKey + name}}) // a struct of strings can always be encoded
 	}
@@ -306,7 +310,7 @@ func (s *Server) readWebhook(name string, body []byte) (askedWebhook, error) {
 		a.ownKey = true
 	}
 	if a.newKey && !a.ownKey {
-		faults.Add("new_key", "is only for a webhook without secrets: its signing key is made for it")
+		faults.Add("new_key", "is only for an endpoint that signs and has no secrets: its signing key is made for it")
 	}
 	fields["name"], _ = json.Marshal(name)
 	if a.fields, err = json.Marshal(fields); err != nil {
@@ -320,11 +324,20 @@ func (s *Server) readWebhook(name string, body []byte) (askedWebhook, error) {
 		faults = append(faults, judged...)
 	} else if err != nil {
 		return a, err
+	} else if a.ownKey && len(a.judged.Hosts) == 0 {
+		faults.Add("secrets", "missing: a key is made only for an endpoint with hosts, to which it is bound")
 	}
 	if len(faults) > 0 {
 		return a, faulty(faults)
 	}
 	return a, nil
+}
+
+// keyed reports whether endpoints of a type sign.
+func (s *Server) keyed(of string) bool {
+	return slices.ContainsFunc(s.options.EndpointTypes, func(t EndpointType) bool {
+		return t.Keyed && (t.Name == of || of == "" && t.Default)
+	})
 }
 
 // boundSecrets refuses stored secrets that are not bound to the endpoint's host, and decides whether a
@@ -352,14 +365,14 @@ func (s *Server) boundSecrets(ctx context.Context, a *askedWebhook, isNew bool) 
 	return nil
 }
 
-// makeSigningKey makes and stores the signing key of an endpoint, bound to its host.
+// makeSigningKey makes and stores the signing key of an endpoint, bound to its hosts and its type.
 func (s *Server) makeSigningKey(ctx context.Context, a *askedWebhook) (string, error) {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // it never fails
 	text := "whsec_" + base64.StdEncoding.EncodeToString(raw)
-	binding, err := secret.Binding{Hosts: a.judged.Hosts, Kinds: []string{kindWebhook}}.Normalized()
+	binding, err := secret.Binding{Hosts: a.judged.Hosts, Kinds: []string{a.judged.Type}}.Normalized()
 	if err != nil {
-		return "", invalid("body.url", "must have a host to which a signing key can be bound: "+err.Error())
+		return "", invalid("body.secrets", "missing; no signing key can be bound to the endpoint's hosts: "+err.Error())
 	}
 	_, _, err = s.store(ctx, secret.ServicePrefix+ownKey+a.name, text, binding)
 	return text, err

@@ -308,6 +308,29 @@ func (l *loft) Handle(_ context.Context, batch []delivery.Delivery) []error {
 	return nil
 }
 
+// keyedLoft is a loft to which people may add endpoints, which sign.
+type keyedLoft struct{ *loft }
+
+func (keyedLoft) Addable() {}
+func (keyedLoft) Keyed()   {}
+
+func TestOwnSinksSayWhetherTheySign(t *testing.T) {
+	o := Options{Sinks: []Sink{func(Tools) (sink.Type, error) { return keyedLoft{new(loft)}, nil }}}.withDefaults()
+	client := newWebhookClient(settings.Poller{}, o, nil)
+	defer client.Close()
+	types, _, err := judgeEndpoints(settings.Settings{}, o, client, "rounds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, one := range types {
+		got = append(got, fmt.Sprint(one.Name, " ", one.Keyed, " ", one.Default))
+	}
+	if want := "webhook true true; postgres false false; kafka false false; nats false false; pigeons true false"; strings.Join(got, "; ") != want {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A type of endpoints that could not work is refused before anything starts.
 func TestOwnSinksAreJudged(t *testing.T) {
 	path := writeFile(t, `{"endpoints":[{"name":"archive","type":"file","directory":"relative"}]}`)

@@ -85,7 +85,7 @@ func readEndpoints(path string, types sink.Types) ([]sink.Endpoint, error) {
 // judgeEndpoints returns the types of endpoints that people may add over the API, and what judges those
 // endpoints. The client judges which addresses are allowed now, as it does for accounts; nothing is sent
 // with it.
-func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namespace string) ([]strict.Kind, func([]byte) (api.JudgedEndpoint, error), error) {
+func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namespace string) ([]api.EndpointType, func([]byte) (api.JudgedEndpoint, error), error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s.Poller, o).Service(), Log: o.Log, Metrics: prometheus.NewRegistry(), Namespace: namespace}
 	own, err := ownSinks(o, tools)
 	if err != nil {
@@ -96,9 +96,11 @@ func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namesp
 		return nil, nil, err
 	}
 	types = types.Addable()
-	forms := make([]strict.Kind, len(types))
+	forms := make([]api.EndpointType, len(types))
 	for i := range types {
-		forms[i] = strict.Describe(types[i].Type(), types[i])
+		name := types[i].Type()
+		_, keyed := types[i].(sink.Keyed)
+		forms[i] = api.EndpointType{Kind: strict.Describe(name, types[i]), Keyed: keyed, Default: name == sink.DefaultType}
 	}
 	return forms, func(fields []byte) (api.JudgedEndpoint, error) {
 		e, err := types.ReadAdded(fields, 1) // any revision: it has none yet

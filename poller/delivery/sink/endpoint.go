@@ -105,6 +105,16 @@ type Addable interface {
 	Addable()
 }
 
+// Keyed is an Addable whose endpoints sign what they send. Their field secrets is a list of references to
+// the signing keys, as {"secret": "NAME"}. For an endpoint that is added without it, the service makes a key
+// of 32 bytes, in base64 behind whsec_, which is bound to the endpoint's hosts and to its type: the Config
+// must be a Place that has hosts.
+type Keyed interface {
+	Addable
+	// Keyed marks the type.
+	Keyed()
+}
+
 // common are the fields that endpoints of all types have.
 func common() []string {
 	return []string{"name", "type", "kinds", "types", "labels", "when", "events", "format"}

@@ -19,7 +19,7 @@ import (
 // URLs are allowed.
 type Type struct{ Options }
 
-var _ sink.Addable = Type{}
+var _ sink.Keyed = Type{}
 
 // Type returns the name of the type, which is that of endpoints that name none.
 func (Type) Type() string { return sink.DefaultType }
@@ -27,6 +27,9 @@ func (Type) Type() string { return sink.DefaultType }
 // Addable marks that webhooks may be added while the service runs: the client refuses the addresses
 // that accounts may not reach either, and an added endpoint uses only secrets that are bound to hosts.
 func (Type) Addable() {}
+
+// Keyed marks that every delivery is signed.
+func (Type) Keyed() {}
 
 // Read reads the fields that only webhooks have:
 //
