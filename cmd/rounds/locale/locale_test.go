@@ -130,6 +130,18 @@ func TestTranslate(t *testing.T) {
 		`secret_refused: secret PRESS: refused: its binding names other hosts than "a.example"`:                                                           `secret_refused：密钥 PRESS：拒绝使用：它的绑定不含主机 "a.example"`,
 		"retry budget: 16 failures in a row, the last: tls: the host does not speak TLS on this port":                                                     "重试次数用尽：连续失败 16 次，最后一次：tls：主机在此端口不使用 TLS",
 
+		// What a delivery says, behind the type of its endpoint.
+		"postgres: refused with 28P01: the user or the password is wrong; again in 5s":                              "postgres：拒绝（28P01）：用户名或密码错误；5s 后再试",
+		"postgres: one of the servers takes no writes, and another fails: the servers cannot be reached":            "postgres：其中一台服务器不接受写入，另一台失败：无法连接服务器",
+		"kafka: the broker answers TOPIC_AUTHORIZATION_FAILED (29): allow the user to DESCRIBE and WRITE the topic": "kafka：Broker 回答 TOPIC_AUTHORIZATION_FAILED (29)：请允许该用户对主题执行 DESCRIBE 和 WRITE",
+		"nats: the server refused TLS: certificate required: see client_certificate":                                "nats：服务器拒绝 TLS：certificate required：请核对 client_certificate",
+		"webhook crm: answered 502":                             "Webhook crm：回答了 502",
+		"webhook crm: answered 301: redirects are not followed": "Webhook crm：回答了 301：不跟随重定向",
+		"the endpoint asked for a pause: answered 429":          "端点要求暂停：回答了 429",
+		"file: write: no space left on device":                  "file：write：磁盘空间不足",
+		"kafka: refused address: 10.0.0.1 is not among those that may be reached; rounds serve needs ROUNDS_ALLOW_NETWORKS=10.0.0.1:9092":                      "kafka：不允许访问的地址：10.0.0.1 不在允许访问的地址之中；rounds serve 需要 ROUNDS_ALLOW_NETWORKS=10.0.0.1:9092",
+		"postgres: secret DB: refused: it is bound to no hosts, and an endpoint that was added while the service runs uses only secrets that are; again in 5s": "postgres：密钥 DB：拒绝使用：它没有绑定主机，而服务运行时添加的端点只能使用绑定了主机的密钥；5s 后再试",
+
 		// What somebody wrote stays as it is, even if it looks like a message or like a template.
 		"nothing: no account has this id":           "nothing：没有账号使用此 ID",
 		`--set "must be missing" must be key=value`: `--set "must be missing" 必须是 key=value`,

@@ -25,6 +25,7 @@ var says = map[string]int{
 	"Fault": 1, "fault": 1, "Add": 1, "Matching": 1,
 	"ask": 1, "confirm": 1, "answer": 0, "says": 0, "tell": 0, "spoken": 0,
 	"Refused": 1, "NoFile": 1, "ProtocolError": 1, "protocolError": 0, "failure": 1, "broken": 1, "damaged": 1, "operator": 0, "warn": 1,
+	"Plain": 0, "trouble": 0, "disable": 1,
 	"panicked": 0, "putOff": 1, "undecrypted": 1, "poll": 0, "unfit": 0, "spokeBadly": 1, "brokenProxy": 0,
 }
 
@@ -38,16 +39,17 @@ var formats = []string{"fmt.Errorf", "says", "tell", "unreadable", "unfit"}
 var members = []string{"Reason", "Message", "message", "none", "text", "fault", "unknown", "Damage"}
 
 // variables lists the names of variables that have texts for people.
-var variables = []string{"detail", "fault", "texts"}
+var variables = []string{"detail", "fault", "texts", "cure"}
 
 // returns lists the functions that return texts for people, and which of their results is the text.
-var returns = map[string]int{"reasonOf": 0, "readMessage": 1, "Error": 0, "whyRefused": 0, "HeaderNameFault": 0}
+var returns = map[string]int{"reasonOf": 0, "readMessage": 1, "Error": 0, "whyRefused": 0, "HeaderNameFault": 0, "why": 0, "conditions": 0, "cure": 0}
 
 // source has the templates of the texts in Go files, with the place where each stands first.
 type source struct {
 	files     *token.FileSet
 	constants map[string]string // by package and name
 	templates map[string]string
+	behind    bool // of a text that begins with the name of its package, people read what stands behind
 }
 
 // template returns the template of an expression, and whether it is a text. A format has its verbs
@@ -113,7 +115,8 @@ func nameOf(fun ast.Expr) string {
 }
 
 // add notes each line of a text. A text of one word is a name, and one that begins with the name of
-// its package is for logs and for programs, which its callers put into other words.
+// its package is for logs and for programs, which its callers put into other words, unless the source
+// has what stands behind the name.
 func (s *source) add(pkg string, e ast.Expr, format bool) {
 	if many, isMap := e.(*ast.CompositeLit); isMap {
 		if _, isMap = many.Type.(*ast.MapType); !isMap {
@@ -127,8 +130,12 @@ func (s *source) add(pkg string, e ast.Expr, format bool) {
 		return
 	}
 	text, ok := s.template(pkg, e, format)
-	if !ok || strings.HasPrefix(text, pkg+": ") {
+	rest, named := strings.CutPrefix(text, pkg+": ")
+	if !ok || named && !s.behind {
 		return
+	}
+	if text = rest; s.behind {
+		text = strings.TrimPrefix(text, ": ") // of what is put behind another text
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -250,12 +257,19 @@ var stored = []string{
 	"poller/checkers/message", "poller/checkers/telegram", "poller/checkers/wecomkf", "poller/checkers/weixin",
 }
 
-// kinds are the packages whose faults of a config, or of a request, people read. What went wrong in a
-// delivery is stored, and stays English except for the packages above.
+// delivered are the packages that say why a message was not delivered, often behind the name of the
+// endpoint's type. Package sqlonce is not one: it is for programs, whose own errors it wraps, and the
+// tables of endpoints put what it says into words of theirs.
+var delivered = []string{
+	"poller/delivery", "poller/delivery/internal/broker", "poller/delivery/kafka", "poller/delivery/nats", "poller/delivery/ndjson", "poller/delivery/parquet",
+	"poller/delivery/postgres", "poller/delivery/sink", "poller/delivery/webhook",
+}
+
+// kinds are the packages whose faults of a config, or of a request, people read.
 var kinds = []string{
 	"accounts/concern",
 	"poller/checkers/connector", "poller/checkers/feed", "poller/checkers/graph", "poller/checkers/imap", "poller/checkers/telegram",
-	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/delivery/internal/broker", "poller/delivery/kafka", "poller/delivery/nats", "poller/delivery/ndjson", "poller/delivery/parquet", "poller/delivery/postgres", "poller/delivery/sink", "poller/delivery/webhook", "poller/fetch", "poller/oauth", "poller/secrets",
+	"poller/checkers/wecomkf", "poller/checkers/weixin", "poller/fetch", "poller/oauth", "poller/secrets",
 }
 
 // faults are the functions that make a kind's faults.
@@ -281,13 +295,24 @@ var unspoken = []string{
 	"route %s: has no row in the table of rights",
 	"route %s: its row says %s for %s, which is not how it is added",
 	"timeline: limit: must be 1 to %d, is %d",
+	"client and namespace are required",
+	"the name of a type must be 1 to 32 of a-z 0-9 -",
+	"two types have the name %s",
+	"consumer: %s",
+	"consumer %s: %w",
+	"handler: missing",
+	"ring: missing",
+	"acknowledged by the handler",
+	"a nil *delivery.Later is the error: return a nil error, declared as error, for a message that is handled",
+	"webhook %q: %w",
+	"forget consumers", // of a log
 }
 
 // templates returns those that need a text, and all others that the source has.
 func templates(t *testing.T) (needed, known map[string]string) {
 	t.Helper()
-	read := func(dirs []string, only []string) map[string]string {
-		s := &source{token.NewFileSet(), make(map[string]string), make(map[string]string)}
+	read := func(dirs []string, only []string, behind bool) map[string]string {
+		s := &source{token.NewFileSet(), make(map[string]string), make(map[string]string), behind}
 		for _, dir := range dirs {
 			if err := s.read(os.DirFS("../../.."), dir, only); err != nil {
 				t.Fatal(err)
@@ -295,9 +320,10 @@ func templates(t *testing.T) (needed, known map[string]string) {
 		}
 		return s.templates
 	}
-	needed, known = read(spoken, nil), read(kinds, nil)
-	maps.Copy(needed, read(kinds, faults))
-	maps.Copy(needed, read(stored, nil))
+	needed, known = read(spoken, nil, false), read(kinds, nil, false)
+	maps.Copy(needed, read(kinds, faults, false))
+	maps.Copy(needed, read(stored, nil, false))
+	maps.Copy(needed, read(delivered, nil, true))
 	for text, at := range known {
 		if strings.HasPrefix(text, "must ") { // a fault that is returned as an error
 			needed[text] = at
@@ -350,7 +376,7 @@ func wrong(r *reader, name string, err error) error {
 
 func reasonOf() string { return "Toys cannot be reached" }
 `
-	s := &source{token.NewFileSet(), make(map[string]string), make(map[string]string)}
+	s := &source{token.NewFileSet(), make(map[string]string), make(map[string]string), false}
 	if err := s.read(fstest.MapFS{"toy/toy.go": {Data: []byte(file)}}, "toy", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -363,6 +389,26 @@ func reasonOf() string { return "Toys cannot be reached" }
 	}
 	if got := untranslated(s.templates, map[string]string{"must be nothing": "x"}); len(got) != len(want)-1 {
 		t.Errorf("untranslated: %q", got)
+	}
+
+	// What a delivery says stands behind the name of the package, or behind another text.
+	const sink = `package crow
+
+func reason(err error) error {
+	if away(err) {
+		return broker.Plain("crow: the crow is away")
+	}
+	return errors.New("crow: it refuses with " + code(err) + cure(err))
+}
+
+func cure(err error) string { return ": feed the crow" }
+`
+	s = &source{token.NewFileSet(), make(map[string]string), make(map[string]string), true}
+	if err := s.read(fstest.MapFS{"crow/crow.go": {Data: []byte(sink)}}, "crow", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := slices.Sorted(maps.Keys(s.templates)), []string{"feed the crow", "it refuses with %s%s", "the crow is away"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 
