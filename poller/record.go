@@ -13,6 +13,7 @@ import (
 	"github.com/rounds-dev/rounds/accounts"
 	"github.com/rounds-dev/rounds/accounts/activity"
 	"github.com/rounds-dev/rounds/accounts/cadence"
+	"github.com/rounds-dev/rounds/circulate/limit"
 	"github.com/rounds-dev/rounds/poller/egress"
 	"github.com/rounds-dev/rounds/poller/internal/panics"
 )
@@ -40,6 +41,7 @@ type record struct {
 	limits   atomic.Pointer[recordLimits]
 	egress   egress.Account
 	way      string // by which its calls go; empty: by none that has a name
+	via      string // the name of what it shares, as its way leads there; empty: there are no ways, or it shares nothing
 	fault    string // why the record cannot be used; empty: it can
 	unknown  string // what this version does not know, but a newer one may; empty: nothing
 	reason   string // the reason for which it is then returned
@@ -94,6 +96,9 @@ func (c *claimer) decode(id string, text []byte) *record {
 		panicked := c.panicked(account.Kind)
 		r.way, _ = c.config.Ways.Choose(&r.egress) // if it names a way that there is not, its calls fail
 		r.rateKey = answer("RateKey", r.checker.RateKey, account.Config, panicked)
+		if r.rateKey != "" && len(c.config.Ways.All()) > 0 {
+			r.via = limit.Via(r.shared(), r.way)
+		}
 		if r.tight || !pollable(r.checker) {
 			r.hold = min(holdOf(r.checker, account.Config, panicked), c.config.longestHold())
 		}

@@ -478,6 +478,9 @@ func (a *sending) waitAt(of *limit.Trouble) {
 // only its way.
 func (*sending) shared() string { return "" }
 
+// reaches implements sharer.
+func (*sending) reaches() string { return "" }
+
 // leaves implements sharer.
 func (a *sending) leaves() string { return wayName(a.way) }
 

@@ -28,6 +28,8 @@ const (
 	rowMost  = time.Minute // a longer row begins anew: so rare checks say little about now
 	rowsMost = 16384
 
+	sharedMost = 3 // things that a call shares with others
+
 	troublesRead = time.Second // between two looks at the troubles that replicas share, if there are any
 
 	// troubleSpread is the time over which accounts that wait at a trouble become due together.
@@ -42,7 +44,8 @@ const (
 
 // troubles notice that what accounts share by their rate key, or by the way that their calls go, is
 // down or asks for a pause, which all replicas share; see limit.Troubles. The accounts then wait, and
-// one probe at a time goes out. So do sends at their way.
+// one probe at a time goes out. So do sends at their way. Where there are ways, a host to which no
+// connection is made is down for the accounts of that way alone: others may reach it.
 // A replica looks at the troubles with each heartbeat, and once a second while checks fail here.
 type troubles struct {
 	shared limit.Troubles
@@ -80,6 +83,9 @@ type sharer interface {
 	shared() string
 	// leaves returns the name of the way by which its calls go; empty: by none that has a name.
 	leaves() string
+	// reaches returns the name of what it shares as its way leads there, if it shares something and there
+	// are ways: others may reach that.
+	reaches() string
 }
 
 // shared implements sharer.
@@ -87,6 +93,9 @@ func (r *record) shared() string { return sharedName(r.account.Kind, r.rateKey) 
 
 // leaves implements sharer.
 func (r *record) leaves() string { return wayName(r.way) }
+
+// reaches implements sharer.
+func (r *record) reaches() string { return r.via }
 
 func wayName(way string) string { return sharedName(egress.Target, way) }
 
@@ -115,6 +124,7 @@ func (t *troubles) succeeded(by sharer) {
 	defer t.mu.Unlock()
 	t.well(shared)
 	t.well(way)
+	t.well(by.reaches())
 	t.note()
 }
 
@@ -144,7 +154,9 @@ func (t *troubles) failed(by sharer, err *CheckError, probes []string) bool {
 	name := ""
 	switch err.Scope {
 	case ScopeRateKey:
-		name = by.shared()
+		if name = by.shared(); err.Network && by.reaches() != "" {
+			name = by.reaches()
+		}
 	case ScopeWay:
 		name = by.leaves()
 	}
@@ -153,6 +165,9 @@ func (t *troubles) failed(by sharer, err *CheckError, probes []string) bool {
 	defer t.note()
 	if err.Scope == ScopeRateKey && led(err) {
 		t.well(by.leaves())
+	}
+	if err.Scope == ScopeRateKey && !err.Network {
+		t.well(by.reaches())
 	}
 	if name == "" {
 		return false
@@ -357,8 +372,8 @@ type pass struct {
 }
 
 // passes returns which calls may start. A call has to wait while what it shares is down or pauses,
-// except for one probe at a time. If both its host and its way are in trouble, it is a probe of both,
-// and only if no other is under way. A nil sharer shares nothing.
+// except for one probe at a time. If several things that it shares are in trouble, such as its host and
+// its way, it is a probe of all, and only if no other is under way. A nil sharer shares nothing.
 func (t *troubles) passes(ctx context.Context, all []sharer) []pass {
 	passes := make([]pass, len(all))
 	waits := make([][]string, len(all)) // by index: what is in trouble
@@ -371,7 +386,7 @@ func (t *troubles) passes(ctx context.Context, all []sharer) []pass {
 	var steps []limit.TroubleStep
 	asked := make(map[string]int) // name -> index in steps
 	probing := make([]bool, len(all))
-	for n := range 2 {
+	for n := range sharedMost {
 		for i, names := range waits {
 			if len(names) != n+1 || !ready[i] || slices.ContainsFunc(names, func(name string) bool { _, ok := asked[name]; return ok }) {
 				continue
@@ -430,7 +445,7 @@ func (fs *flights) untroubled(ctx context.Context, claimed []*flight) []*flight 
 // may be asked for.
 func (t *troubles) ailing(by sharer) (names []string, ask bool) {
 	ask = true
-	for _, name := range [...]string{by.leaves(), by.shared()} {
+	for _, name := range [sharedMost]string{by.leaves(), by.shared(), by.reaches()} {
 		if name == "" {
 			continue
 		}

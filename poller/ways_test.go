@@ -3,6 +3,8 @@ package poller_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -180,6 +182,76 @@ func TestAWayWhoseProxyReachesNothing(t *testing.T) {
 		}
 		if got := rule(others[0]); got != accounts.RuleDown {
 			t.Errorf("an account by another way, whose host is down, is due by %s", got)
+		}
+	})
+}
+
+// TestAHostThatOneWayDoesNotReach has a host that one way or none does not reach, and that then answers
+// with errors by any. Only accounts of that way wait for it, and in the end all.
+func TestAHostThatOneWayDoesNotReach(t *testing.T) {
+	inFakeTime(t, func(w *world) {
+		unreached := &poller.CheckError{Kind: poller.Transient, Scope: poller.ScopeRateKey, Code: "connect", Message: "the proxy has no connection to the host", Network: true}
+		fleets := make(map[byte][]string)
+		for prefix, way := range map[byte]string{'a': "berlin", 'b': "paris", 'c': ""} {
+			for _, id := range names(string(prefix), 3) {
+				fleets[prefix] = append(fleets[prefix], id)
+				w.registerRecord(id, fmt.Sprintf(`{"id":%q,"kind":"scripted","cadence":"every 4s","labels":{"egress":%q},"config":{"host":"h"}}`, id, way))
+			}
+			w.travellers(way, "other"+string(prefix), "every 4s", 2) // whose hosts are reached, so that no network is down
+		}
+		var fails atomic.Value // by which prefix, and how
+		type failing struct {
+			by  string
+			err *poller.CheckError
+		}
+		fails.Store(failing{})
+		w.checker.check = func(_ context.Context, r poller.Request) (poller.Result, error) {
+			if now := fails.Load().(failing); strings.Contains(now.by, r.Account[:1]) {
+				return poller.Result{}, now.err
+			}
+			return poller.Result{}, nil
+		}
+		stop := w.start(poller.Config{Ways: waysOf(t, "berlin socks5://127.0.0.1:1; paris direct")})
+		defer stop()
+		for _, step := range []struct {
+			failing
+			want string
+		}{
+			{failing{}, "[]"},
+			{failing{"a", unreached}, "[scripted/h (via berlin)]"},
+			{failing{"abc", unavailable}, "[scripted/h]"},
+			{failing{}, "[]"},
+			{failing{"bc", unreached}, "[scripted/h (direct) scripted/h (via paris)]"},
+			{failing{}, "[]"},
+		} {
+			fails.Store(step.failing)
+			began := time.Now()
+			time.Sleep(35 * time.Second)
+			all, _, err := limit.TroublesOf(w.ring).All(w.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var named []string
+			for _, one := range all {
+				named = append(named, one.Name)
+			}
+			slices.Sort(named)
+			if got := fmt.Sprint(named); got != step.want {
+				t.Errorf("%v: in trouble are %s, want %s", step.failing, got, step.want)
+			}
+			for prefix, ids := range fleets {
+				n := w.checker.between(ids, began.Add(15*time.Second), time.Now())
+				if waits := strings.Contains(step.by, string(prefix)); waits && n > 6 || !waits && n < 12 {
+					t.Errorf("%v: %d checks of %c in 20 s", step.failing, n, prefix)
+				}
+			}
+		}
+		for _, ids := range fleets {
+			for _, id := range ids {
+				if v := w.look(id); v.Failures != 0 {
+					t.Errorf("%s has %d failures", id, v.Failures)
+				}
+			}
 		}
 	})
 }

@@ -57,6 +57,17 @@ func hashTag(key string) string {
 	return tag
 }
 
+func TestVia(t *testing.T) {
+	for name, want := range map[string][2]string{
+		Via("http/h", "berlin"): {"http/h", "berlin"}, Via("http/h", ""): {"http/h", "direct"}, Via("http/h (via a)", "b-2"): {"http/h (via a)", "b-2"},
+		"http/h": {"http/h", ""}, "http/h (via A)": {"http/h (via A)", ""}, "": {"", ""}, " (direct)": {" (direct)", ""},
+	} {
+		if of, way := CutVia(name); of != want[0] || way != want[1] {
+			t.Errorf("%q: %q, %q", name, of, way)
+		}
+	}
+}
+
 func TestLimitKeysAreApartAndHaveOneHashTag(t *testing.T) {
 	state, leases := keysOf("rounds", "http/api.example.com:8443")
 	if state != "rounds:limits:{http/api.example.com:8443}" || leases != state+":leases" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -135,6 +136,26 @@ func (t Troubles) key() string { return "{" + t.wire.Namespace() + ":limits}:tro
 
 // TroubleKey returns a name as Troubles.All has it: the name itself, or its digest.
 func TroubleKey(name string) string { return textOf(name) }
+
+// Via returns the name of what accounts share, such as a host, as a way out leads to it. An empty way is
+// none that has a name.
+func Via(name, way string) string {
+	if way == "" {
+		return name + " (direct)"
+	}
+	return name + " (via " + way + ")"
+}
+
+var viaPattern = regexp.MustCompile(`^(.+) \((direct|via [a-z0-9-]+)\)$`)
+
+// CutVia returns what a name of Via was made of. The way is direct if it has no name, and empty if the
+// name is another.
+func CutVia(name string) (of, way string) {
+	if found := viaPattern.FindStringSubmatch(name); found != nil {
+		return found[1], strings.TrimPrefix(found[2], "via ")
+	}
+	return name, ""
+}
 
 // eval runs the script and returns its reply behind the time.
 func (t Troubles) eval(ctx context.Context, args []any) ([]string, time.Time, error) {

@@ -36,7 +36,8 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{
-		{Name: "http/down.example", What: limit.Failed, Cause: "http_503"}, {Name: "http/busy.example", What: limit.Paused, Wait: time.Minute, Cause: "http_429"},
+		{Name: "http/down.example", What: limit.Failed, Cause: "http_503"}, {Name: limit.Via("http/far.example", "berlin"), What: limit.Failed, Cause: "connect"},
+		{Name: "http/busy.example", What: limit.Paused, Wait: time.Minute, Cause: "http_429"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -55,19 +56,20 @@ func TestLimits(t *testing.T) {
 	if p := list.Paused[0]; p.Kind != "wecom-kf" || !strings.HasPrefix(p.Name, "ww") || p.At != "https://qyapi.example" || p.Reason != "45009" || p.Until.Before(list.Now) {
 		t.Errorf("%+v", p)
 	}
-	if len(list.Down) != 2 || list.DownToo != 0 {
+	if len(list.Down) != 3 || list.DownToo != 0 {
 		t.Fatalf("down: %+v", list)
 	}
 	for _, d := range list.Down {
 		switch {
 		case d.Kind != "http" || d.Since.After(list.Now.Add(time.Second)) || !d.Next.After(d.Since):
 			t.Errorf("%+v", d)
-		case d.Key == "down.example" && (d.State != "down" || d.Cause != "http_503"), d.Key == "busy.example" && (d.State != "paused" || d.Next.Before(list.Now.Add(50*time.Second))):
+		case d.Key == "down.example" && (d.State != "down" || d.Cause != "http_503"), d.Key == "far.example" && (d.Way != "berlin" || d.Name != "http/far.example (via berlin)"), d.Key != "far.example" && d.Way != "",
+			d.Key == "busy.example" && (d.State != "paused" || d.Next.Before(list.Now.Add(50*time.Second))):
 			t.Errorf("%+v", d)
 		}
 	}
 	f.call("GET", "/v1/limits?limit=1", "", 200, &list)
-	if len(list.Limits) != 1 || list.More != 1 || len(list.Paused) != 1 || list.PausedToo != 1 || len(list.Down) != 1 || list.DownToo != 1 {
+	if len(list.Limits) != 1 || list.More != 1 || len(list.Paused) != 1 || list.PausedToo != 1 || len(list.Down) != 1 || list.DownToo != 2 {
 		t.Errorf("one: %+v", list)
 	}
 	f.call("GET", "/v1/limits?limit=201", "", 422, nil)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -111,9 +112,15 @@ func TestParked(t *testing.T) {
 	revive(`{"ids":[`+strings.Join(long, ",")+`]}`, Revived{NotFound: accounts.MaxReviveIDs})
 }
 
+// sharing are kinds whose accounts share a host.
+type sharing struct{ testKinds }
+
+func (sharing) Shared(kind string, _ json.RawMessage) string { return kind + "/h" }
+
 // The schedule has the way by which the account's calls go, and says that the account waits at it.
 func TestScheduleHasTheWay(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
+		o.Registry = accounts.NewRegistry(o.Ring, sharing{})
 		o.Way = func(a *accounts.Account) string { return a.Kind + "-" + a.ID + "-" + a.Labels["region"] }
 	})
 	f.call("POST", "/v1/accounts", `{"id":"a","kind":"plain","labels":{"region":"de"}}`, 201, nil)
@@ -138,11 +145,11 @@ func TestScheduleHasTheWay(t *testing.T) {
 	if s.Rule != accounts.RuleDown || !strings.HasPrefix(s.Why, "egress/plain-a-de, which it shares with others, has been down since") {
 		t.Errorf("%s: %s", s.Rule, s.Why)
 	}
-	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{{Name: "egress/plain-a-de", What: limit.Well}}); err != nil {
+	if _, _, err := limit.TroublesOf(f.ring).Do(t.Context(), []limit.TroubleStep{{Name: "egress/plain-a-de", What: limit.Well}, {Name: limit.Via("plain/h", "plain-b-de"), What: limit.Failed}, {Name: limit.Via("plain/h", "plain-a-de"), What: limit.Failed}}); err != nil {
 		t.Fatal(err)
 	}
-	if f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); strings.Contains(s.Why, "egress/") {
-		t.Errorf("it is well again: %s", s.Why)
+	if f.call("GET", "/v1/accounts/a/schedule", "", 200, &s); !strings.HasPrefix(s.Why, "plain/h (via plain-a-de), which it shares with others, has been down since") {
+		t.Errorf("the way is well again, and does not reach the host: %s", s.Why)
 	}
 }
 

@@ -121,9 +121,9 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 			return Schedule{}, err
 		}
 	}
-	names := make([]string, 0, 2)
+	names := make([]string, 0, 3)
 	if e.Shares != "" {
-		names = append(names, e.Shares)
+		names = append(names, e.Shares, limit.Via(e.Shares, way))
 	}
 	var down *Down
 	if way != "" {
@@ -158,8 +158,8 @@ func (s *Server) getSchedule(ctx context.Context, r *AccountID) (Schedule, error
 const targetWays = "egress/"
 
 // waitsAt has an explanation say what is known about what the account waits at, among the names of what
-// it shares with others and of its way out. If both are in trouble, it is the one whose next probe is
-// later.
+// it shares with others and of its way out. If several are in trouble, it is the one whose next
+// probe is later.
 func waitsAt(e *accounts.Explanation, names []string, troubles map[string]*limit.Trouble) {
 	var at *limit.Trouble
 	for _, name := range names {

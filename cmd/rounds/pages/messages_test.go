@@ -361,11 +361,11 @@ func TestLimitsShowsUseAndWhoWaits(t *testing.T) {
 			return `{"credentials":[{"owner":"wecom-kf|ww1|https://x","kind":"wecom-kf","name":"ww1","at":"https://x","id":"1","state":"refused","reason":"40001","retry":"2026-11-22T15:00:00Z"},{"owner":"<b>other","id":"2","state":"valid","fetched":"2026-11-22T14:00:00Z","expires":"2026-11-22T16:00:00Z","refresh":"2026-11-22T15:50:00Z"}],"next":"50"}`
 		}
 		return `{"now":"2026-11-22T14:20:00Z","limits":[{"name":"feed/<i>","kind":"feed","rate_key":"<i>","every_seconds":90,"burst":2,"taken":2,"asked":60,"denied":58,"waiting":1234,"until":"2026-11-22T15:20:00Z"},
-{"name":"http","kind":"http","every_seconds":0.01,"burst":1,"concurrency":5,"running":3,"asked":1}],"more":7,"paused":[{"owner":"wecom-kf|ww1|https://x","kind":"wecom-kf","name":"ww1","at":"https://x","until":"2026-11-22T14:25:00Z","reason":"45009"}],"more_paused":0,"down":[{"name":"http/down.example","kind":"http","rate_key":"down.example","state":"down","since":"2026-11-22T14:20:00Z","next":"2026-11-22T14:25:00Z","reason":"http_503"},{"name":"egress/berlin","kind":"egress","rate_key":"berlin","state":"down","since":"2026-11-22T14:20:00Z","next":"2026-11-22T14:25:00Z","reason":"proxy"}],"more_down":0}`
+{"name":"http","kind":"http","every_seconds":0.01,"burst":1,"concurrency":5,"running":3,"asked":1}],"more":7,"paused":[{"owner":"wecom-kf|ww1|https://x","kind":"wecom-kf","name":"ww1","at":"https://x","until":"2026-11-22T14:25:00Z","reason":"45009"}],"more_paused":0,"down":[{"name":"http/down.example","kind":"http","rate_key":"down.example","state":"down","since":"2026-11-22T14:20:00Z","next":"2026-11-22T14:25:00Z","reason":"http_503"},{"name":"egress/berlin","kind":"egress","rate_key":"berlin","state":"down","since":"2026-11-22T14:20:00Z","next":"2026-11-22T14:25:00Z","reason":"proxy"},{"name":"http/far.example (via paris)","kind":"http","rate_key":"far.example","way":"paris","state":"down","since":"2026-11-22T14:20:00Z","next":"2026-11-22T14:25:00Z"}],"more_down":0}`
 	})
 	body := ask(site, "GET", "/limits").Body.String()
 	for _, want := range []string{
-		"&lt;i&gt;", "40 an hour", "about 1,234 checks", "2 of 2 starts", "100 a second", "3 of 5 running", "the whole kind", "7 more are left out", "45009", "secret refused", "&lt;b&gt;other", `href="/limits?cursor=50"`, "<b>berlin</b> <small>way out</small>",
+		"&lt;i&gt;", "40 an hour", "about 1,234 checks", "2 of 2 starts", "100 a second", "3 of 5 running", "the whole kind", "7 more are left out", "45009", "secret refused", "&lt;b&gt;other", `href="/limits?cursor=50"`, "<b>berlin</b> <small>way out</small>", "<b>far.example</b> <small>http · Way out <code>paris</code></small>",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
