@@ -3,6 +3,7 @@ package pages
 import (
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,8 +44,15 @@ func (v *visit) PageName(at string) string {
 	if at == "/#live-replicas" {
 		return v.lang.text("overview.replicas")
 	}
-	page, _, _ := strings.Cut(at, "?")
-	return v.lang.text("menu." + strings.TrimPrefix(page, "/"))
+	path, _, _ := strings.Cut(at, "?")
+	if key := "menu." + strings.TrimPrefix(path, "/"); v.lang.has(key) {
+		return v.lang.text(key)
+	}
+	i := slices.IndexFunc(v.pages, func(p *page) bool { return p.path == path })
+	if i < 0 {
+		return path
+	}
+	return v.lang.text(v.pages[i].name + ".title")
 }
 
 // sayOfConcern acknowledges or silences a concern, or ends both. A silence needs a reason, which is
