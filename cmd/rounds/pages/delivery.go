@@ -312,6 +312,14 @@ func showWebhook(v *visit, name string) (*webhook, error) {
 	return w, err
 }
 
+// Due returns when a message is tried again: while the breaker is open, no message is.
+func (w *webhook) Due(next time.Time) time.Time {
+	if w.Standing != nil && w.Standing.Breaker == "open" && w.Standing.BreakerUntil.After(next) {
+		return w.Standing.BreakerUntil
+	}
+	return next
+}
+
 // First returns the first message of an account that waits for the endpoint, or nil if none does.
 func (w *webhook) First(account string) *api.WebhookWaiting {
 	if w.Standing != nil {

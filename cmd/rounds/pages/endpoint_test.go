@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rounds-dev/rounds/accounts/access"
+	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
 
 // endpointAPI has one endpoint that was added, and refuses one name.
@@ -89,5 +91,26 @@ func TestEndpointsAreAddedAndChanged(t *testing.T) {
 		if body := ask(viewer, "GET", path).Body.String(); strings.Contains(body, addEndpointPath+`"`) || strings.Contains(body, changeEndpointPath+`"`) {
 			t.Errorf("%s: a viewer sees forms of endpoints", path)
 		}
+	}
+}
+
+// While the breaker is open nothing is tried, even if a message's own time has come.
+func TestNothingIsTriedWhileTheBreakerIsOpen(t *testing.T) {
+	at := time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		breaker     string
+		until, want time.Time
+	}{
+		{"open", at.Add(time.Minute), at.Add(time.Minute)},
+		{"open", at.Add(-time.Minute), at},
+		{"closed", at.Add(time.Minute), at},
+	} {
+		w := webhook{Webhook: api.Webhook{Standing: &api.WebhookStanding{Breaker: c.breaker, BreakerUntil: c.until}}}
+		if got := w.Due(at); !got.Equal(c.want) {
+			t.Errorf("%s until %v: due %v, want %v", c.breaker, c.until, got, c.want)
+		}
+	}
+	if got := (&webhook{}).Due(at); !got.Equal(at) {
+		t.Errorf("nobody delivers: due %v", got)
 	}
 }
