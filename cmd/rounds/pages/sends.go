@@ -35,10 +35,10 @@ func (s *sent) Why() string {
 	return s.Code + s.Reason
 }
 
-// Text returns the beginning of what is sent.
+// Text returns the beginning of what is sent: its text, or all of its data if it has none.
 func (s *sent) Text() string {
 	const most = 200
-	text := []rune(string(s.Data))
+	text := []rune(contentOf(s.Data))
 	if len(text) > most {
 		return string(text[:most]) + "…"
 	}

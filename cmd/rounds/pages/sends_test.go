@@ -23,7 +23,7 @@ func TestSendsShowWhatSomebodyHasToDecide(t *testing.T) {
 	})
 	body := ask(site, "GET", "/delivery/sends?account=a").Body.String()
 	for _, want := range []string{
-		"&lt;i&gt;ben", "&lt;b&gt;hi", `href="/account?id=a&#43;b"`, "cut: the call was cut", "1 attempt", "2 attempts", "40001",
+		"&lt;i&gt;ben", "<code>&lt;b&gt;hi&lt;/b&gt;</code>", "<code>{}</code>", `href="/account?id=a&#43;b"`, "cut: the call was cut", "1 attempt", "2 attempts", "40001",
 		`value="accepted">It arrived`, `value="rejected">It did not arrive`, `value="retry">Send again`, `value="cancel">Cancel`, "may then arrive twice", "These are not all", `name="attempts" value="2"`,
 	} {
 		if !strings.Contains(body, want) {
