@@ -274,16 +274,17 @@ func TestTrailShowsWhoChangedWhat(t *testing.T) {
 			_, _ = io.WriteString(w, `{"status":422,"detail":"validation failed","errors":[{"location":"query.since","message":"must be one duration"}]}`)
 			return
 		}
-		_, _ = io.WriteString(w, `{"entries":[{"time":"2026-11-22T14:00:00Z","by":"<b>anna","via":"key","address":"10.0.0.1","action":"pause-accounts","outcome":"done","accounts":["a","b","<i>c","d","e"],"counts":{"paused":5}},
+		_, _ = io.WriteString(w, `{"entries":[{"time":"2026-11-22T14:00:00Z","by":"<b>anna","via":"key","address":"10.0.0.1","action":"pause-accounts","outcome":"done","accounts":["a","b","<i>c","d","e"],"counts":{"paused":5,"changed":4}},
 {"time":"2026-11-22T13:00:00Z","by":"local","action":"put-account","outcome":"refused","status":422,"account":"x/y","fields":["config.url"],"subject":"webhook <u>","selector":"kind=feed"}],"next":"n1"}`)
 	}))
 	body := ask(site, "GET", "/trail?by=anna&account=a%26b&since=24h&other=1").Body.String()
 	if asked != "account=a%26b&by=anna&limit=50&since=24h" {
 		t.Errorf("asked %q", asked)
 	}
-	contains(t, body, "&lt;b&gt;anna", "pause-accounts", "&lt;i&gt;c", "and 2 more", "paused: 5", ">refused<", "422", "config.url", "webhook &lt;u&gt;", "kind=feed",
+	contains(t, body, "&lt;b&gt;anna", "a key", "pause-accounts", "&lt;i&gt;c", "and 2 more", "paused: 5", "changed: 4", ">refused<", "422", "config.url", "webhook <bdi>&lt;u&gt;</bdi>", "kind=feed",
 		`href="/account?id=x%2Fy"`, `value="a&amp;b"`, `value="24h" selected`, "cursor=n1")
 	lacks(t, body, "<b>anna", "<i>c", "<u>")
+	contains(t, ask(site, "GET", "/trail", "Accept-Language", "zh-CN").Body.String(), "密钥 · 10.0.0.1", "已修改：4", "Webhook <bdi>&lt;u&gt;</bdi>")
 	contains(t, ask(site, "GET", "/trail?since=x").Body.String(), "must be one duration")
 	contains(t, ask(site, "GET", "/trail?cursor=n1").Body.String(), `rel="first"`)
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rounds-dev/rounds/cmd/rounds/api"
 )
@@ -33,6 +34,27 @@ func (e *trailEntry) Named() []string {
 
 // More returns how many further accounts the entry names.
 func (e *trailEntry) More() int { return max(0, len(e.Accounts)-len(e.Named())) }
+
+// Kind returns the word for what the entry is about if that is not an account, such as webhook.
+func (e *trailEntry) Kind() string {
+	if strings.HasPrefix(e.Subject, deadLetters) {
+		return "letters"
+	}
+	kind, _, _ := strings.Cut(e.Subject, " ")
+	return kind
+}
+
+// Thing returns which one of its kind the entry is about.
+func (e *trailEntry) Thing() string {
+	if of, dead := strings.CutPrefix(e.Subject, deadLetters); dead {
+		return of
+	}
+	_, thing, _ := strings.Cut(e.Subject, " ")
+	return thing
+}
+
+// deadLetters begins the subject of an entry about the dead letters of a group.
+const deadLetters = "dead letters "
 
 // Class returns how well it ended.
 func (e *trailEntry) Class() string {
