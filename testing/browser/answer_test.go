@@ -99,9 +99,9 @@ func (w *world) testAnswers(t *testing.T) {
 	try(t,
 		func() error { return still.allowScripts(false) },
 		func() error { return still.Go("/account?id=chat") },
-		func() error { return still.follow(`#live-talk nav a[href*="peer=ben"]`) },
-		func() error { return still.fill("#reply", "plain") },
-		func() error { return still.submit("#reply") })
+		func() error { return still.Follow(`#live-talk nav a[href*="peer=ben"]`) },
+		func() error { return still.Fill("#reply", "plain") },
+		func() error { return still.Submit("#reply") })
 	if text, err := eval[string](still, `document.querySelector("main").innerText`); err != nil || !strings.Contains(text, "The answer is queued.") || !strings.Contains(text, "plain") {
 		t.Errorf("after an answer: %v, %s", err, text)
 	}
@@ -110,9 +110,9 @@ func (w *world) testAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	try(t,
-		func() error { return still.fill("#reply", "My cat") },
+		func() error { return still.Fill("#reply", "My cat") },
 		func() error { return still.do(chromedp.SetUploadFiles("#reply-file", []string{cat})) },
-		func() error { return still.submit("#reply") })
+		func() error { return still.Submit("#reply") })
 	if text, err := eval[string](still, `document.querySelector(".talk .ours:has(img[src*='/v1/sends/'])").innerText`); err != nil || !strings.Contains(text, "My cat") || !strings.Contains(text, "cat.png") {
 		t.Errorf("after a picture: %v, %s", err, text)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// fill sets the value of the field that a CSS selector finds, as a person would by typing.
-func (t *Tab) fill(selector, value string) error {
+// Fill sets the value of the field that a CSS selector finds, as a person would by typing.
+func (t *Tab) Fill(selector, value string) error {
 	_, err := eval[bool](t, fmt.Sprintf(`(() => {
   const field = document.querySelector(%s);
   if (!field) throw new Error("no such field");
@@ -23,9 +23,23 @@ func (t *Tab) fill(selector, value string) error {
 	return nil
 }
 
-// submit submits the form of the element that a CSS selector finds by the form's first
+// Attach gives a file to the field that a CSS selector finds.
+func (t *Tab) Attach(selector, name, content string) error {
+	_, err := eval[bool](t, fmt.Sprintf(`(() => {
+  const files = new DataTransfer();
+  files.items.add(new File([%s], %s));
+  document.querySelector(%s).files = files.files;
+  return true;
+})()`, quoted(content), quoted(name), quoted(selector)))
+	if err != nil {
+		return fmt.Errorf("attach a file to %s: %w", selector, err)
+	}
+	return nil
+}
+
+// Submit submits the form of the element that a CSS selector finds by the form's first
 // button, or by that element if it is a button, and waits until the next page is loaded.
-func (t *Tab) submit(selector string) error {
+func (t *Tab) Submit(selector string) error {
 	return t.leads(fmt.Sprintf(`(() => {
   const found = document.querySelector(%s);
   if (!found) throw new Error("no such element");
@@ -35,9 +49,9 @@ func (t *Tab) submit(selector string) error {
 })()`, quoted(selector)))
 }
 
-// follow clicks the link that a CSS selector finds, and waits until the next page is
+// Follow clicks the link that a CSS selector finds, and waits until the next page is
 // loaded.
-func (t *Tab) follow(selector string) error {
+func (t *Tab) Follow(selector string) error {
 	return t.leads(fmt.Sprintf(`(() => {
   const found = document.querySelector(%s);
   if (!found) throw new Error("no such link");

@@ -174,8 +174,8 @@ func (w *world) signIn(t *testing.T, tab *Tab, secret string) { t.Helper(); sign
 
 func signIn(t *testing.T, tab *Tab, secret string) {
 	t.Helper()
-	try(t, func() error { return tab.Go("/signin") }, func() error { return tab.fill("#secret", secret) })
-	if err := tab.submit("#secret"); err != nil {
+	try(t, func() error { return tab.Go("/signin") }, func() error { return tab.Fill("#secret", secret) })
+	if err := tab.Submit("#secret"); err != nil {
 		t.Fatal(err)
 	}
 	sound(t, tab)

@@ -134,8 +134,8 @@ func (w *world) signedOut(t *testing.T, pages []scene.Page) {
 	last := pages[len(pages)-2].Path
 	try(t,
 		func() error { return tab.Go(last) },
-		func() error { return tab.fill("#secret", scene.Token) },
-		func() error { return tab.submit("#secret") })
+		func() error { return tab.Fill("#secret", scene.Token) },
+		func() error { return tab.Submit("#secret") })
 	at, err := eval[string](tab, `location.pathname + location.search`)
 	if err != nil || at != last {
 		t.Errorf("who was sent to sign in from %s comes to %s, %v", last, at, err)

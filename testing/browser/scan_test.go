@@ -71,9 +71,9 @@ func (w *world) testScan(t *testing.T) {
 	try(t,
 		func() error { return still.allowScripts(false) },
 		func() error { return still.Go("/account?id=scanned") },
-		func() error { return still.follow(`a[href="/account/weixin?id=scanned"]`) },
-		func() error { return still.fill("#base_url", "http://weixin.example") },
-		func() error { return still.submit("#base_url") },
+		func() error { return still.Follow(`a[href="/account/weixin?id=scanned"]`) },
+		func() error { return still.Fill("#base_url", "http://weixin.example") },
+		func() error { return still.Submit("#base_url") },
 		func() error { return still.Measure(320, 1280) })
 	phone.Scan(code(), "U", "")
 	try(t, func() error {

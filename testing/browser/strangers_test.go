@@ -228,7 +228,7 @@ func (s *strangers) find(t *testing.T, tab *Tab) {
 	try(t, func() error { return tab.Go("/") }, func() error { return tab.control('k') })
 	for _, text := range []string{"<", `"`, "'", "&", "javascript:", "gone"} {
 		try(t,
-			func() error { return tab.fill("#finder-text", text) },
+			func() error { return tab.Fill("#finder-text", text) },
 			func() error {
 				return tab.await(`[...document.querySelectorAll("#found [role=option]")].some((e) => e.dataset.to === "/accounts?" + new URLSearchParams({ part: ` + quoted(text) + ` }))`)
 			})

@@ -138,6 +138,20 @@ func (t *Tab) Reveal(part string) error {
 	return errors.Join(err, t.drawn())
 }
 
+// Tells reports whether two letters look different. Those that no font of the machine has look the same.
+func (t *Tab) Tells(a, b string) (bool, error) {
+	return eval[bool](t, fmt.Sprintf(`((...letters) => {
+  const [one, other] = letters.map((letter) => {
+    const canvas = document.createElement("canvas");
+    const pen = canvas.getContext("2d");
+    pen.font = "40px sans-serif";
+    pen.fillText(letter, 10, 60);
+    return canvas.toDataURL();
+  });
+  return one !== other;
+})(%s, %s)`, quoted(a), quoted(b)))
+}
+
 // Widen sets the window's width in CSS pixels.
 func (t *Tab) Widen(width int64) error {
 	return t.do(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}))

@@ -17,9 +17,9 @@ func (w *world) testViews(t *testing.T) {
 	try(t,
 		func() error { return tab.Go("/accounts?kind=feed&state=failing") },
 		func() error { return tab.click(".views summary") },
-		func() error { return tab.fill(`.views input[name=name]`, name) },
+		func() error { return tab.Fill(`.views input[name=name]`, name) },
 		func() error { return tab.Measure(320, 1280) },
-		func() error { return tab.submit(`.views button[value=save]`) },
+		func() error { return tab.Submit(`.views button[value=save]`) },
 		func() error { return tab.await(chip + `?.getAttribute("aria-current") === "true"`) },
 		func() error { return tab.Go("/accounts") },
 		func() error { return tab.await(chip + ` && !` + chip + `.hasAttribute("aria-current")`) })
@@ -31,7 +31,7 @@ func (w *world) testViews(t *testing.T) {
 			return tab.await(`document.getElementById("f-kind").value === "feed" && document.getElementById("f-state").value === "failing"`)
 		},
 		func() error { return tab.click(".views summary") },
-		func() error { return tab.submit(`.views button[value=remove]`) },
+		func() error { return tab.Submit(`.views button[value=remove]`) },
 		func() error {
 			return tab.await(`document.readyState === "complete" && document.querySelector(".said") && !` + chip)
 		})

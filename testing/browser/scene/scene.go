@@ -38,6 +38,7 @@ type Options struct {
 	Redis    string            // the path of redis-server
 	Dir      string            // an empty directory, for Redis and for files of settings
 	Locked   bool              // the service demands Token, or a key
+	Lasting  bool              // Redis has an append-only file
 	Pollers  int               // replicas besides the first
 	Settings map[string]string // further settings, by variable
 	Kinds    []service.Kind    // besides those that the service knows
@@ -61,7 +62,11 @@ type Scene struct {
 
 // Start starts a scene without accounts. The caller calls Close.
 func Start(o Options) (*Scene, error) {
-	server, err := redistest.Launch(o.Redis, o.Dir)
+	var lasting []redistest.Option
+	if o.Lasting {
+		lasting = append(lasting, redistest.WithAOF())
+	}
+	server, err := redistest.Launch(o.Redis, o.Dir, lasting...)
 	if err != nil {
 		return nil, err
 	}

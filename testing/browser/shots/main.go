@@ -25,7 +25,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rounds-dev/rounds/cmd/rounds/api"
 	"github.com/rounds-dev/rounds/testing/browser"
 	"github.com/rounds-dev/rounds/testing/browser/scene"
 	"github.com/rounds-dev/rounds/testing/redistest"
@@ -45,6 +44,7 @@ type order struct {
 	whole    bool
 	readme   bool
 	guide    bool
+	secret   string // signs the person in whose pages are shown; empty: nobody needs to sign in
 }
 
 func main() {
@@ -79,12 +79,11 @@ func run(ctx context.Context, o order) (err error) {
 		return err
 	}
 	if o.url == "" {
-		s, end, err := own(ctx, o)
+		end, err := own(ctx, &o)
 		if err != nil {
 			return err
 		}
 		defer end()
-		o.url = s.URL
 	}
 	path, err := browser.LookPath()
 	if err != nil {
@@ -109,55 +108,47 @@ func run(ctx context.Context, o order) (err error) {
 	return all(ctx, tab, o)
 }
 
-// own starts a service with sample accounts, and lets it run for a while.
-func own(ctx context.Context, o order) (*scene.Scene, func(), error) {
+// own starts a service with sample accounts, and lets it run for a while. For the README and the guide,
+// people work there.
+func own(ctx context.Context, o *order) (func(), error) {
 	redis, err := redistest.Find()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "shots")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := scene.Start(scene.Options{Redis: redis, Dir: dir, Pollers: 2})
+	peopled := o.readme || o.guide
+	s, err := scene.Start(scene.Options{Redis: redis, Dir: dir, Pollers: 2, Locked: peopled, Lasting: peopled, WeChat: "http://weixin.example"})
 	if err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
+	leave := func() {}
 	end := func() {
+		leave()
 		_ = s.Close() // the pictures are taken
 		_ = os.RemoveAll(dir)
 	}
+	o.url = s.URL
 	failing, err := s.Populate(ctx, o.accounts, "every 10s")
 	fmt.Fprintf(os.Stderr, "the service at %s runs for %v first\n", s.URL, o.wait)
-	if (o.readme || o.guide) && err == nil {
-		err = mend(ctx, s, failing, o)
-	} else if err == nil {
+	switch {
+	case err != nil:
+	case peopled:
+		var p *people
+		if p, err = hire(ctx, s); err == nil {
+			leave, o.secret = p.leave, p.keys["anna"]
+			err = p.work(ctx, failing, *o)
+		}
+	default:
 		err = wait(ctx, o.wait)
 	}
 	if err != nil {
 		end()
-		return nil, nil, err
+		return nil, err
 	}
-	return s, end, nil
-}
-
-// mend lets the service run, and meanwhile puts the account right whose page is shown, so that
-// it has a past.
-func mend(ctx context.Context, s *scene.Scene, failing []scene.Failing, o order) error {
-	i := slices.IndexFunc(failing, func(f scene.Failing) bool { return f.ID == o.account })
-	if i < 0 {
-		return fmt.Errorf("%s does not fail", o.account)
-	}
-	if err := wait(ctx, o.wait/3); err != nil {
-		return err
-	}
-	if _, err := s.Calls.Patch(ctx, o.account, map[string]any{"config": map[string]any{"url": failing[i].Right}}); err != nil {
-		return err
-	}
-	if err := s.Calls.Nudge(ctx, o.account, api.NudgeRequest{}); err != nil {
-		return err
-	}
-	return wait(ctx, o.wait-o.wait/3)
+	return end, nil
 }
 
 func wait(ctx context.Context, d time.Duration) error {
