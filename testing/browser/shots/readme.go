@@ -196,8 +196,8 @@ func shrink(picture []byte, colours int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// frequent returns n colours by which the picture changes little: each one is the colour of the most
-// pixels that are the farthest from those before, so that the sign of a single word keeps its colour, too.
+// frequent returns n colours by which the picture changes little: each one has many pixels and is far from
+// those before. The distance counts for more, so that the sign of a single word keeps its colour, too.
 func frequent(counts map[color.RGBA]int, n int) color.Palette {
 	all := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
 		return cmp.Or(counts[b]-counts[a], int(a.R)-int(b.R), int(a.G)-int(b.G), int(a.B)-int(b.B))
@@ -212,7 +212,7 @@ func frequent(counts map[color.RGBA]int, n int) color.Palette {
 		palette = append(palette, chosen)
 		for i, c := range all {
 			far[i] = min(far[i], apart(c, chosen))
-			if gain := counts[c] * far[i]; gain > most {
+			if gain := int(math.Sqrt(float64(counts[c]))) * far[i]; gain > most {
 				next, most = i, gain
 			}
 		}
