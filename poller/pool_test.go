@@ -26,7 +26,7 @@ import (
 // that it does not find in the others, and with it they took two thirds of this package's time.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(processes.Apart(m, "TestReplicasShareABudget", "TestCutRepliesAndConnections", "TestASendIsTriedAgainAsItsErrorSays", "TestAnUnknownEndIsHeld",
+	goleak.VerifyTestMain(processes.Apart(m, "TestReplicasShareABudget", "TestCutRepliesAndConnections", "TestASendIsTriedAgainAsItsErrorSays", "TestAnUnknownEndIsHeld", "TestAnUnknownEndIsLookedFor", "TestAWayThatIsDownIsOneThing", "TestLooksWaitAtAWayThatIsDown",
 		"TestRateIsBackAMinuteAfterAnOutage", "TestFiveDaysOfEveryCadence", "TestEveryAccountIsBackOnItsPhase",
 		"TestStandingOverloadIsSharedAndCostsLittle", "TestWhatLaterVersionsWriteIsNeverParked", "TestBusyShardsAreNotLookedAtByAll",
 		"TestUntimedMessagesArePassedOverForADay", "TestANudgeDoesNotWaitForOthers", "TestMovesAreFollowedOnceWritten", "TestLimitsAreShared",

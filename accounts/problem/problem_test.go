@@ -3,6 +3,7 @@ package problem_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +14,12 @@ import (
 	"github.com/rounds-dev/rounds/accounts/problem"
 	"github.com/rounds-dev/rounds/circulate"
 	"github.com/rounds-dev/rounds/circulate/document"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/redistest"
 )
+
+// Failures in large numbers, which one goroutine gathers, run without the race detector.
+func TestMain(m *testing.M) { os.Exit(processes.Apart(m, "TestBounds").Run()) }
 
 var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
 

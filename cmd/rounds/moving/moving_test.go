@@ -13,7 +13,12 @@ import (
 	"testing"
 
 	"golang.org/x/text/encoding/unicode"
+
+	"github.com/rounds-dev/rounds/testing/processes"
 )
+
+// Large documents, which one goroutine reads, run without the race detector.
+func TestMain(m *testing.M) { os.Exit(processes.Apart(m, "TestBounds").Run()) }
 
 // shown returns an entry as one line, to be compared.
 func shown(e Entry) string {

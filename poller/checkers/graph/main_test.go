@@ -14,11 +14,14 @@ import (
 	"github.com/rounds-dev/rounds/poller/oauth"
 	"github.com/rounds-dev/rounds/poller/secrets"
 	"github.com/rounds-dev/rounds/testing/checktest"
+	"github.com/rounds-dev/rounds/testing/processes"
 	"github.com/rounds-dev/rounds/testing/upstream/graphd"
 )
 
 // Files run without the race detector. It watches the suite of files in telegram.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(processes.Apart(m, "TestFileSuite", "TestTheLargestFile"))
+}
 
 // stored has the access tokens in a source of secrets, as if they were the sign-ins.
 type stored struct{ secrets.Source }

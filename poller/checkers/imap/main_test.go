@@ -19,10 +19,10 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/imapd"
 )
 
-// Large mails, which one goroutine reads, and files run without the race detector. It watches the suite
-// of files in telegram.
+// Large mails, which one goroutine reads, and the suites run without the race detector. It watches the
+// suites in telegram, and the pool and every answer here.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(processes.Apart(m, "TestLargeMessages", "TestFileSuite"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestLargeMessages", "TestLargePageOfSeveral", "TestFileSuite", "TestSuite", "TestSendSuite"))
 }
 
 // source has the secrets GOOD, WRONG and LINES.

@@ -21,10 +21,11 @@ import (
 	"github.com/rounds-dev/rounds/testing/upstream/telegram"
 )
 
-// A long day runs without the race detector. Other tests of pools do the same steps with it.
+// Long days, and addresses, of which one is tried after another, run without the race detector. Other
+// tests do the same steps with it.
 func TestMain(m *testing.M) {
 	faketime.Lean()
-	goleak.VerifyTestMain(processes.Apart(m, "TestSentAgainIsWrittenOnce"))
+	goleak.VerifyTestMain(processes.Apart(m, "TestSentAgainIsWrittenOnce", "TestNothingIsLostAfterAQuietWeek", "TestAddresses", "TestFileAddresses"))
 }
 
 // tokenOf returns the token of an account, which is stored as the secret T_account.
