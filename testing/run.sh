@@ -252,7 +252,7 @@ if ! compiler; then
 		race=
 	fi
 fi
-flags=("$own")
+flags=("$own" -trimpath) # without paths, what another checkout has compiled counts here, too
 if [ -n "$race" ]; then
 	# All code is watched but the interpreter of Lua, another's and used by one goroutine at a
 	# time: a third of what tests on the embedded Redis cost. A package with generic functions
