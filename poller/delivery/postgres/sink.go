@@ -45,6 +45,10 @@ func (c *config) Try(ctx context.Context) error {
 const (
 	undefinedTable = "42P01"
 	readOnly       = "25006"
+
+	// fixed begins those of statements that lack a privilege or do not fit the table. The statements
+	// here are the same for all messages.
+	fixed = "42"
 )
 
 // Sink writes messages into a table. It is safe for concurrent use.
@@ -54,9 +58,9 @@ type Sink struct {
 	mu     sync.Mutex
 	db     *sql.DB // nil: nothing was read yet
 	once   *sqlonce.Handler
-	made   bool          // the tables exist, and old records are pruned
-	pruned chan struct{} // closed when pruning has ended
-	stop   context.CancelFunc
+	made   bool               // the tables exist
+	stop   context.CancelFunc // ends pruning; nil: it has not begun
+	pruned chan struct{}      // closed when pruning has ended
 	closed bool
 }
 
@@ -100,7 +104,7 @@ func (s *Sink) Close() error {
 	if s.db == nil {
 		return nil
 	}
-	if s.made {
+	if s.stop != nil {
 		s.stop()
 		<-s.pruned
 	}
@@ -129,7 +133,9 @@ func (s *Sink) ready(ctx context.Context) (*sqlonce.Handler, error) {
 		return nil, s.later(err)
 	}
 	s.made = true
-	s.prune(ctx)
+	if s.stop == nil {
+		s.prune(ctx)
+	}
 	return s.once, nil
 }
 
@@ -226,7 +232,12 @@ func (s *Sink) harmless(err error) error {
 		return err
 	case errors.As(err, &later):
 		return &delivery.Later{After: later.After, Target: cmp.Or(later.Target, s.name), Err: reason(err)}
-	case stateOf(err) == "": // the end of the commit is unknown: no message is to blame
+	case stateOf(err) == undefinedTable: // somebody dropped it
+		s.mu.Lock()
+		s.made = false
+		s.mu.Unlock()
+		return s.later(err)
+	case stateOf(err) == "", strings.HasPrefix(stateOf(err), fixed): // the end of the commit is unknown, or the table is another: no message is to blame
 		return s.later(err)
 	}
 	return reason(err)
@@ -285,6 +296,8 @@ func conditions(code string) string {
 		return "the server takes no writes"
 	case "3D000":
 		return "the database does not exist"
+	case undefinedTable:
+		return "the table is gone, and is made again"
 	case "42501":
 		return "the user lacks a privilege"
 	case "42703", "42804", "42P10":

@@ -243,6 +243,34 @@ func TestSuite(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("the table changes under it", func(t *testing.T) {
+		p := newPlace()
+		s := p.Open(t)
+		handle := func(account string) error { return s.Handle(t.Context(), sinktest.Messages(1, account))[0] }
+		waits := func(account, want string) {
+			t.Helper()
+			var later *delivery.Later
+			if err := handle(account); !errors.As(err, &later) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+		if err := handle("a"); err != nil {
+			t.Error(err)
+		}
+		db := pgtest.Open(t, url)
+		execute(t, db, "ALTER TABLE "+p.table+" RENAME data TO content")
+		waits("b", "42703: the table has other columns")
+		execute(t, db, "DROP TABLE "+p.table)
+		waits("b", "42P01: the table is gone")
+		if err := handle("b"); err != nil || len(p.Stored(t)) != 1 {
+			t.Errorf("got %v, and %v", err, p.Stored(t))
+		}
+		execute(t, db, "DROP TABLE "+p.table+", "+p.table+"_applied")
+		waits("c", "42P01: the table is gone")
+		if err := errors.Join(handle("c"), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestRead(t *testing.T) {
