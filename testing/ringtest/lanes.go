@@ -71,7 +71,7 @@ func lanesOfDue(f *fixture) {
 	due := func(ids ...string) {
 		f.Helper()
 		for i, id := range ids {
-			f.do("ZADD", f.key("schedule"), f.now().Add(time.Duration(i-100)*time.Second).UnixMilli(), id)
+			f.do("ZADD", f.key("schedule"), f.now().Add(time.Duration(i-8)*time.Second).UnixMilli(), id) // not yet late
 		}
 	}
 	later(f.claim(alice, "u1", "u2", "n1", "n2", "n3", "l1", "l2"))
