@@ -493,7 +493,7 @@ func table() []Mutant {
 
 		{Rule: "compensate after an unknown outcome", By: Code, File: "circulate/requeue.go",
 			Old:     "		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",
-			New:     "		if Unknown(err) {\n			outcome, err = r.compensate(ctx, shard, h, nil)\n			return outcome, 0, err\n		}\n		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",
+			New:     "		if Unknown(err) {\n			outcome, err = r.compensate(ctx, shard, e, nil)\n			return outcome, 0, err\n		}\n		return 0, 0, fmt.Errorf(\"requeue, shard %d: %w\", shard, err)\n",
 			Package: "testing/explore", Test: "TestSearches/1 account, 1 poller, 1 monitor; 1 cut"},
 		{Rule: "an attempt waits for too few replicas", By: Code, File: "circulate/durable.go",
 			Old: "if n < want {", New: "if n < 0 {",
