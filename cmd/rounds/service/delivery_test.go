@@ -132,11 +132,7 @@ func TestServeDelivers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkers, err := NewCheckers(settings.Poller{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := accounts.NewRegistry(ring, checkers)
+	registry := registryOf(t, ring)
 	find := func(id string, n int) {
 		t.Helper()
 		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
@@ -235,11 +231,7 @@ func TestServeDeliversToOtherEndpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkers, err := NewCheckers(settings.Poller{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := accounts.NewRegistry(ring, checkers).Create(t.Context(), accounts.Account{ID: "a", Kind: "feed", Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
+	if _, err := registryOf(t, ring).Create(t.Context(), accounts.Account{ID: "a", Kind: "feed", Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	returns(t, ring, "a", []circulate.Message{{ID: "1", Type: "text"}, {ID: "2", Type: "image"}, {ID: "3", Type: "text"}})

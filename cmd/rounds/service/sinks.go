@@ -41,6 +41,15 @@ func newSinks(s settings.Settings, client endpointClient, webhooks webhook.Optio
 	}, own...)...)
 }
 
+// allSinks is newSinks with the program's own types, which it makes.
+func allSinks(s settings.Settings, o Options, tools Tools, webhooks webhook.Options) (sink.Types, error) {
+	own, err := ownSinks(o, tools)
+	if err != nil {
+		return nil, err
+	}
+	return newSinks(s, tools.Client, webhooks, own)
+}
+
 // ownSinks makes the program's own types of endpoints.
 func ownSinks(o Options, tools Tools) ([]sink.Type, error) {
 	own := make([]sink.Type, len(o.Sinks))
@@ -87,11 +96,7 @@ func readEndpoints(path string, types sink.Types) ([]sink.Endpoint, error) {
 // with it.
 func judgeEndpoints(s settings.Settings, o Options, client *fetch.Client, namespace string) ([]api.EndpointType, func([]byte) (api.JudgedEndpoint, error), error) {
 	tools := Tools{Client: client, Secrets: newSecrets(s.Poller, o).Service(), Log: o.Log, Metrics: prometheus.NewRegistry(), Namespace: namespace}
-	own, err := ownSinks(o, tools)
-	if err != nil {
-		return nil, nil, err
-	}
-	types, err := newSinks(s, client, webhook.Options{Namespace: namespace}, own)
+	types, err := allSinks(s, o, tools, webhook.Options{Namespace: namespace})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,12 +134,8 @@ func lookAtEndpoints(s settings.Settings, o Options, source secrets.Source) ([]s
 	return readEndpoints(s.Delivery.WebhooksFile, types)
 }
 
-// typesToLook returns all types of endpoints, for who delivers nothing.
+// typesToLook returns all types of endpoints for a process that delivers nothing.
 func typesToLook(s settings.Settings, o Options, source secrets.Source, client *fetch.Client) (sink.Types, error) {
 	tools := Tools{Client: client, Secrets: source, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Namespace: s.Redis.Namespace}
-	own, err := ownSinks(o, tools)
-	if err != nil {
-		return nil, err
-	}
-	return newSinks(s, client, webhook.Options{Secrets: source}, own)
+	return allSinks(s, o, tools, webhook.Options{Secrets: source})
 }

@@ -82,6 +82,16 @@ func refusedWith(err error) (status int, text string) {
 	return refused.Status, refused.Error()
 }
 
+// registryOf returns the registry of a ring, for the kinds of the service.
+func registryOf(t *testing.T, ring *circulate.Ring) *accounts.Registry {
+	t.Helper()
+	checkers, err := NewCheckers(settings.Poller{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return accounts.NewRegistry(ring, checkers)
+}
+
 // finder returns a function that registers an account, with its id as the label of, which then finds a
 // message.
 func finder(t *testing.T, server *redistest.Server) (find func(id string)) {
@@ -90,11 +100,7 @@ func finder(t *testing.T, server *redistest.Server) (find func(id string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkers, err := NewCheckers(settings.Poller{}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	registry := accounts.NewRegistry(ring, checkers)
+	registry := registryOf(t, ring)
 	return func(id string) {
 		t.Helper()
 		if _, err := registry.Create(t.Context(), accounts.Account{ID: id, Kind: "feed", Labels: map[string]string{"of": id}, Config: []byte(`{"url":"https://example.com/"}`)}); err != nil {
