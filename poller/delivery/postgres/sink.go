@@ -224,7 +224,7 @@ func text(of string) string {
 
 // harmless returns an error without what a driver says of the connection.
 func (s *Sink) harmless(err error) error {
-	s.leave(err)
+	s.learn(err)
 	var later *delivery.Later
 	var dead *delivery.Dead
 	switch {
@@ -232,11 +232,6 @@ func (s *Sink) harmless(err error) error {
 		return err
 	case errors.As(err, &later):
 		return &delivery.Later{After: later.After, Target: cmp.Or(later.Target, s.name), Err: reason(err)}
-	case stateOf(err) == undefinedTable: // somebody dropped it
-		s.mu.Lock()
-		s.made = false
-		s.mu.Unlock()
-		return s.later(err)
 	case stateOf(err) == "", strings.HasPrefix(stateOf(err), fixed): // the end of the commit is unknown, or the table is another: no message is to blame
 		return s.later(err)
 	}
@@ -247,10 +242,15 @@ func (s *Sink) later(err error) error {
 	return &delivery.Later{After: wait, Target: s.name, Err: reason(err)}
 }
 
-// leave closes the idle connections to a server that takes no writes any more. The next ones are to one
-// that does.
-func (s *Sink) leave(err error) {
-	if stateOf(err) == readOnly {
+// learn obeys what an error says of the database. A table that somebody dropped is made again. The idle
+// connections to a server that takes no writes any more are closed, and the next ones are to one that does.
+func (s *Sink) learn(err error) {
+	switch stateOf(err) {
+	case undefinedTable:
+		s.mu.Lock()
+		s.made = false
+		s.mu.Unlock()
+	case readOnly:
 		s.db.SetMaxIdleConns(0)
 		s.db.SetMaxIdleConns(connections)
 	}
