@@ -41,7 +41,7 @@ type record struct {
 	limits   atomic.Pointer[recordLimits]
 	egress   egress.Account
 	way      string // by which its calls go; empty: by none that has a name
-	via      string // the name of what it shares, as its way leads there; empty: there are no ways, or it shares nothing
+	via      string // see reaches
 	fault    string // why the record cannot be used; empty: it can
 	unknown  string // what this version does not know, but a newer one may; empty: nothing
 	reason   string // the reason for which it is then returned

@@ -83,8 +83,8 @@ type sharer interface {
 	shared() string
 	// leaves returns the name of the way by which its calls go; empty: by none that has a name.
 	leaves() string
-	// reaches returns the name of what it shares as its way leads there, if it shares something and there
-	// are ways: others may reach that.
+	// reaches returns the name of what it shares, as its own way reaches it; see limit.Via. Another way may
+	// reach it when this one does not. It is empty if the call shares nothing, or there are no ways.
 	reaches() string
 }
 

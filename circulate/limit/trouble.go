@@ -137,8 +137,8 @@ func (t Troubles) key() string { return "{" + t.wire.Namespace() + ":limits}:tro
 // TroubleKey returns a name as Troubles.All has it: the name itself, or its digest.
 func TroubleKey(name string) string { return textOf(name) }
 
-// Via returns the name of what accounts share, such as a host, as a way out leads to it. An empty way is
-// none that has a name.
+// Via returns the name of what accounts share, such as a host, as one way out reaches it. The way is empty
+// for calls that take no way with a name.
 func Via(name, way string) string {
 	if way == "" {
 		return name + " (direct)"
@@ -148,8 +148,8 @@ func Via(name, way string) string {
 
 var viaPattern = regexp.MustCompile(`^(.+) \((direct|via [a-z0-9-]+)\)$`)
 
-// CutVia returns what a name of Via was made of. The way is direct if it has no name, and empty if the
-// name is another.
+// CutVia takes a name of Via apart. The way is "direct" if it has no name, and empty if Via did not make
+// the name.
 func CutVia(name string) (of, way string) {
 	if found := viaPattern.FindStringSubmatch(name); found != nil {
 		return found[1], strings.TrimPrefix(found[2], "via ")

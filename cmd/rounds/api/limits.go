@@ -62,10 +62,10 @@ func ownerOf(text string) Owner {
 
 // Down is what accounts share by their rate key, such as a host, or a way out, while it does not answer or pauses.
 type Down struct {
-	Name  string    `json:"name" doc:"KIND/KEY, egress/NAME for a way out, or KIND/KEY (via NAME) for what is not reached by one way alone. A very long name is cut."`
+	Name  string    `json:"name" doc:"KIND/KEY, egress/NAME for a way out, or KIND/KEY (via NAME) for what that way out does not reach. A very long name is cut."`
 	Kind  string    `json:"kind"`
 	Key   string    `json:"rate_key" doc:"Such as a host."`
-	Way   string    `json:"way,omitempty" doc:"The way out by which alone it is not reached, or direct for accounts without one; left out: it is down by any."`
+	Way   string    `json:"way,omitempty" doc:"The way out that does not reach it, while others may; direct for accounts without a way; left out: it is down for all."`
 	State string    `json:"state" enum:"down,paused" doc:"down: its checks fail, and its accounts wait. paused: its third party asked to wait."`
 	Since time.Time `json:"since"`
 	Next  time.Time `json:"next" doc:"When the next probe goes out. A past time: a probe is under way, or waits for an account that is due."`

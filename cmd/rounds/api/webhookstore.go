@@ -35,7 +35,7 @@ const ownKey = "webhook_"
 type EndpointType struct {
 	strict.Kind      // its name, and the fields of its form
 	Keyed       bool // its endpoints sign, with keys in the field secrets
-	Default     bool // it is that of an endpoint that names none
+	Default     bool // an endpoint that names no type has this one
 }
 
 // JudgedEndpoint is what an endpoint's own fields mean.

@@ -49,7 +49,7 @@ type source struct {
 	files     *token.FileSet
 	constants map[string]string // by package and name
 	templates map[string]string
-	behind    bool // of a text that begins with the name of its package, people read what stands behind
+	behind    bool // people read a text without the name of its package, with which it may begin
 }
 
 // template returns the template of an expression, and whether it is a text. A format has its verbs
@@ -135,7 +135,7 @@ func (s *source) add(pkg string, e ast.Expr, format bool) {
 		return
 	}
 	if text = rest; s.behind {
-		text = strings.TrimPrefix(text, ": ") // of what is put behind another text
+		text = strings.TrimPrefix(text, ": ") // another text comes before it
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)

@@ -35,7 +35,7 @@ func (s *sent) Why() string {
 	return s.Code + s.Reason
 }
 
-// Text returns the beginning of what is sent: its text, or all of its data if it has none.
+// Text returns the beginning of the text that is sent, or of the data if that has no text.
 func (s *sent) Text() string {
 	const most = 200
 	text := []rune(contentOf(s.Data))

@@ -35,7 +35,7 @@ func (e *trailEntry) Named() []string {
 // More returns how many further accounts the entry names.
 func (e *trailEntry) More() int { return max(0, len(e.Accounts)-len(e.Named())) }
 
-// Kind returns the word for what the entry is about if that is not an account, such as webhook.
+// Kind returns the kind of thing that the entry is about, such as webhook. It is empty for an account.
 func (e *trailEntry) Kind() string {
 	if strings.HasPrefix(e.Subject, deadLetters) {
 		return "letters"
@@ -44,7 +44,7 @@ func (e *trailEntry) Kind() string {
 	return kind
 }
 
-// Thing returns which one of its kind the entry is about.
+// Thing returns the name of that thing.
 func (e *trailEntry) Thing() string {
 	if of, dead := strings.CutPrefix(e.Subject, deadLetters); dead {
 		return of
